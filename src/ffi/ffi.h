@@ -1,0 +1,124 @@
+/// @file
+/// The skin between XLA's FFI and the library: one handler has the same shape as every other, so that an op's file says only
+/// how its buffers and attributes become a desc. Handlers keep no state and allocate nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "jaxator/executor.h"
+#include "jaxator/types.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace jaxator::ffi {
+
+/// Version of the attributes. A program exported by a newer library with other attributes is refused by name.
+inline constexpr int64_t kAttributeVersion = 1;
+
+/// Attributes by name, with errors that carry the name.
+class Attributes {
+ public:
+  explicit Attributes(const xla::ffi::Dictionary& dictionary) : dictionary_(dictionary) {}
+
+  template <class T> T get(const char* name) const {
+    xla::ffi::ErrorOr<T> value = dictionary_.get<T>(name);
+    if (value.has_error()) throw Error(std::string("attribute ") + name + " is missing or has another type");
+    return *value;
+  }
+
+ private:
+  const xla::ffi::Dictionary& dictionary_;
+};
+
+/// One operand or result.
+struct Buffer {
+  void* data;
+  xla::ffi::DataType type;
+  xla::ffi::Span<const int64_t> dimensions;
+
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int64_t d : dimensions) n *= d;
+    return n;
+  }
+  int64_t last() const { return dimensions.size() == 0 ? 1 : dimensions.back(); }
+  DType dtype() const;  // throws Error for a type that kernels do not take
+  template <class T> T* as() const { return static_cast<T*>(data); }
+};
+
+/// What one execution got from XLA. Operands and results are taken in order.
+class Call {
+ public:
+  Call(xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets, const xla::ffi::Dictionary& attributes, Executor& executor)
+      : attributes(attributes), executor(executor), args_(args), rets_(rets) {}
+
+  const Attributes attributes;
+  Executor& executor;
+
+  Buffer operand();
+  Buffer result();
+  /// The next operand (result) if present, else a buffer whose data is null.
+  Buffer operand_if(bool present) { return present ? operand() : Buffer{}; }
+  Buffer result_if(bool present) { return present ? result() : Buffer{}; }
+
+ private:
+  xla::ffi::RemainingArgs args_;
+  xla::ffi::RemainingRets rets_;
+  size_t next_arg_ = 0, next_ret_ = 0;
+};
+
+/// XLA's intra-op pool as an Executor.
+class XlaExecutor final : public Executor {
+ public:
+  explicit XlaExecutor(xla::ffi::ThreadPool pool) : pool_(pool) {}
+  void parallel_for(int64_t tasks, int64_t slots, TaskRef body) override;
+
+ private:
+  xla::ffi::ThreadPool pool_;
+};
+
+/// Runs body and turns what it throws into the error that JAX raises.
+template <class Body> xla::ffi::Error guarded(Body&& body) {
+  try {
+    body();
+    return xla::ffi::Error::Success();
+  } catch (const UnsupportedError& error) {
+    return xla::ffi::Error(xla::ffi::ErrorCode::kUnimplemented, std::string("jaxator: ") + error.what());
+  } catch (const Error& error) {
+    return xla::ffi::Error(xla::ffi::ErrorCode::kInvalidArgument, std::string("jaxator: ") + error.what());
+  } catch (const std::exception& error) {
+    return xla::ffi::Error(xla::ffi::ErrorCode::kInternal, std::string("jaxator: ") + error.what());
+  }
+}
+
+template <void (*execute)(Call&)>
+xla::ffi::Error execute_stage(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
+                              xla::ffi::Dictionary attributes) {
+  return guarded([&] {
+    XlaExecutor executor(pool);
+    Call call(args, rets, attributes, executor);
+    execute(call);
+  });
+}
+
+template <void (*check)(const Attributes&)> xla::ffi::Error instantiate_stage(xla::ffi::Dictionary dictionary) {
+  return guarded([&] {
+    const Attributes attributes(dictionary);
+    const int64_t version = attributes.get<int64_t>("version");
+    if (version != kAttributeVersion)
+      throw Error("version=" + std::to_string(version) + ": this library reads version " + std::to_string(kAttributeVersion));
+    check(attributes);
+  });
+}
+
+}  // namespace jaxator::ffi
+
+/// Exports jaxator_<name> (execute) and jaxator_<name>_instantiate (checks the attributes when the program is compiled).
+#define JAXATOR_FFI_HANDLER(name, check, execute)                                                                         \
+  _Pragma("GCC visibility push(default)")                                                                                 \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name, jaxator::ffi::execute_stage<execute>,                                      \
+                                (xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs())); \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_instantiate, jaxator::ffi::instantiate_stage<check>,                      \
+                                (xla::ffi::Ffi::BindInstantiate().Attrs()));                                              \
+  _Pragma("GCC visibility pop")

@@ -1,0 +1,63 @@
+/// @file
+/// C functions that Python calls through ctypes: what this library is, what the CPU offers, which kernels are in use.
+#include <cstdio>
+#include <string>
+
+#include "jaxator/cpu.h"
+#include "jaxator/rms_norm.h"
+#include "src/ffi/ffi.h"
+
+#define JAXATOR_C_API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+/// Copies text (cut to fit) and returns its whole length, as snprintf does.
+int copy_text(const std::string& text, char* out, int capacity) { return std::snprintf(out, capacity, "%s", text.c_str()); }
+
+std::string json_text(const std::string& text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 32) result += c;
+  }
+  return result + "\"";
+}
+
+}  // namespace
+
+JAXATOR_C_API int64_t jaxator_attribute_version() { return jaxator::ffi::kAttributeVersion; }
+
+/// JSON: vendor, brand, family, model, features, supported and selected instruction sets.
+JAXATOR_C_API int jaxator_cpu_report(char* out, int capacity) {
+  using namespace jaxator;
+  const CpuFeatures& f = cpu_features();
+  std::string text = "{\"vendor\": " + json_text(f.vendor) + ", \"brand\": " + json_text(f.brand) +
+                     ", \"family\": " + std::to_string(f.family) + ", \"model\": " + std::to_string(f.model) +
+                     ", \"fast_bf16_dot\": " + (f.fast_bf16_dot ? "true" : "false") +
+                     ", \"last_level_cache_bytes\": " + std::to_string(f.last_level_cache_bytes) + ", \"supported\": [";
+  const std::vector<CpuIsa> supported = cpu_supported();
+  for (size_t i = 0; i < supported.size(); i++) text += std::string(i ? ", " : "") + json_text(name_of(supported[i]));
+  text += std::string("], \"selected\": ") + (supported.empty() ? "null" : json_text(name_of(cpu_isa()))) + "}";
+  return copy_text(text, out, capacity);
+}
+
+/// Index of CpuIsa, or -1 for the choice by CPU model. Returns 0, or writes the error and returns 1.
+JAXATOR_C_API int jaxator_cpu_force_isa(int isa, char* error, int capacity) {
+  try {
+    if (isa < 0)
+      jaxator::cpu_reset_isa();
+    else if (isa < jaxator::kCpuIsaCount)
+      jaxator::cpu_force_isa(static_cast<jaxator::CpuIsa>(isa));
+    else
+      throw jaxator::Error("isa=" + std::to_string(isa) + ": must be below " + std::to_string(jaxator::kCpuIsaCount));
+    return 0;
+  } catch (const jaxator::Error& failure) {
+    copy_text(failure.what(), error, capacity);
+    return 1;
+  }
+}
+
+JAXATOR_C_API int64_t jaxator_rms_norm_scratch_floats(int dtype, int64_t rows, int64_t columns) {
+  return jaxator::rms_norm_scratch_floats(
+      {.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns, .has_weight = true});
+}

@@ -1,0 +1,126 @@
+/// @file
+/// Vectors of 32-bit lanes, as wide as the instruction set allows. The only header that names instructions; kernels use
+/// the compiler's vector extensions. Each instruction set compiles the kernels in its own namespace and shared object.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "jaxator/types.h"
+
+#if !defined(JAXATOR_ISA)
+#error "JAXATOR_ISA names the instruction set's namespace and is set by CMake"
+#endif
+
+#define JAXATOR_INLINE inline __attribute__((always_inline))
+
+namespace jaxator::JAXATOR_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64, kRegisters = 32;
+#else
+inline constexpr int kVectorBytes = 32, kRegisters = 16;
+#endif
+inline constexpr int kLanes = kVectorBytes / 4;
+
+typedef float f32v __attribute__((vector_size(kVectorBytes)));
+typedef int32_t i32v __attribute__((vector_size(kVectorBytes)));
+typedef uint32_t u32v __attribute__((vector_size(kVectorBytes)));
+typedef uint16_t u16h __attribute__((vector_size(kVectorBytes / 2)));
+
+/// Storage types: distinct so that overloads tell them apart.
+struct Bf16 { uint16_t bits; };
+struct Fp16 { uint16_t bits; };
+
+template <class T> inline constexpr DType dtype_of = DType::f32;
+template <> inline constexpr DType dtype_of<Bf16> = DType::bf16;
+template <> inline constexpr DType dtype_of<Fp16> = DType::f16;
+
+// ---- any vector -------------------------------------------------------------------------------------------------
+template <class V> JAXATOR_INLINE V load(const void* p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
+template <class V> JAXATOR_INLINE void store(void* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+JAXATOR_INLINE f32v splat(float x) { return x - f32v{}; }  // exact, keeps -0.0
+JAXATOR_INLINE i32v splat(int32_t x) { return x - i32v{}; }
+JAXATOR_INLINE f32v select(i32v mask, f32v a, f32v b) { return (f32v)((mask & (i32v)a) | (~mask & (i32v)b)); }
+JAXATOR_INLINE f32v vmax(f32v a, f32v b) { return a > b ? a : b; }  // one vmaxps; b where a is NaN
+JAXATOR_INLINE f32v vmin(f32v a, f32v b) { return a < b ? a : b; }
+JAXATOR_INLINE i32v iota() { i32v v; for (int i = 0; i < kLanes; i++) v[i] = i; return v; }
+
+/// Sum of all lanes, pairwise: the order is fixed, so every caller gets the same bits.
+JAXATOR_INLINE float sum(f32v v) {
+  float lane[kLanes];
+  store(lane, v);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) lane[i] += lane[i + width];
+  return lane[0];
+}
+
+// ---- widening and narrowing ---------------------------------------------------------------------------------------
+JAXATOR_INLINE f32v load_f32(const float* p) { return load<f32v>(p); }
+JAXATOR_INLINE f32v load_f32(const Bf16* p) { return (f32v)(__builtin_convertvector(load<u16h>(p), u32v) << 16); }
+JAXATOR_INLINE f32v load_f32(const Fp16* p) {
+#if defined(__AVX512F__)
+  return (f32v)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+#else
+  return (f32v)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+#endif
+}
+
+/// Nearest-even; NaN stays NaN (quiet).
+JAXATOR_INLINE u16h to_bf16(f32v x) {
+#if defined(__AVX512BF16__)
+  return (u16h)_mm512_cvtneps_pbh((__m512)x);
+#else
+  u32v u = (u32v)x, rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return __builtin_convertvector((u32v)select(x == x, (f32v)rounded, (f32v)((u >> 16) | 0x40u)), u16h);
+#endif
+}
+JAXATOR_INLINE u16h to_fp16(f32v x) {
+#if defined(__AVX512F__)
+  return (u16h)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
+#else
+  return (u16h)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
+#endif
+}
+JAXATOR_INLINE void store_f32(float* p, f32v x) { store(p, x); }
+JAXATOR_INLINE void store_f32(Bf16* p, f32v x) { store(p, to_bf16(x)); }
+JAXATOR_INLINE void store_f32(Fp16* p, f32v x) { store(p, to_fp16(x)); }
+
+/// Past the caches: worth it only for results larger than the last-level cache. Needs p aligned to the stored bytes.
+JAXATOR_INLINE void stream_f32(float* p, f32v x) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)x);
+#else
+  _mm256_stream_ps(p, (__m256)x);
+#endif
+}
+JAXATOR_INLINE void stream_u16(void* p, u16h x) {
+#if defined(__AVX512F__)
+  _mm256_stream_si256((__m256i*)p, (__m256i)x);
+#else
+  _mm_stream_si128((__m128i*)p, (__m128i)x);
+#endif
+}
+JAXATOR_INLINE void stream_f32(Bf16* p, f32v x) { stream_u16(p, to_bf16(x)); }
+JAXATOR_INLINE void stream_f32(Fp16* p, f32v x) { stream_u16(p, to_fp16(x)); }
+
+// ---- tails: the first n (0 <= n < kLanes) lanes; nothing past them is touched, missing lanes read as zero ---------
+template <class T> JAXATOR_INLINE f32v load_f32(const T* p, int n) {
+  T lane[kLanes]{};
+  __builtin_memcpy(lane, p, sizeof(T) * n);
+  return load_f32(lane);
+}
+template <class T> JAXATOR_INLINE void store_f32(T* p, f32v x, int n) {
+  T lane[kLanes];
+  store_f32(lane, x);
+  __builtin_memcpy(p, lane, sizeof(T) * n);
+}
+
+// ---- scalars, for the few places that have no vector ---------------------------------------------------------------
+JAXATOR_INLINE float to_float(float x) { return x; }
+JAXATOR_INLINE float to_float(Bf16 x) { return __builtin_bit_cast(float, (uint32_t)x.bits << 16); }
+JAXATOR_INLINE float to_float(Fp16 x) { return _cvtsh_ss(x.bits); }
+
+}  // namespace jaxator::JAXATOR_ISA
