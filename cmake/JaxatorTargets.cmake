@@ -13,7 +13,7 @@ function(jaxator_library name kind)
   target_compile_options(${name} PRIVATE ${JAXATOR_COMPILE_FLAGS})
   set_target_properties(${name} PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY "${JAXATOR_LIBRARY_DIR}" BUILD_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON
-    INSTALL_RPATH "$ORIGIN" NO_SONAME ON PREFIX lib)
+    INSTALL_RPATH "$ORIGIN" PREFIX lib)
   target_link_options(${name} PRIVATE -Wl,--as-needed $<$<CONFIG:Release>:-Wl,-s>)
 endfunction()
 

@@ -1,6 +1,7 @@
 """Downloads one jaxlib package and keeps its FFI headers: `fetch_xla_headers.py VERSION FOLDER`."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -8,16 +9,22 @@ import zipfile
 
 
 def main(version: str, folder: str) -> None:
-    with tempfile.TemporaryDirectory() as temporary:
+    target = pathlib.Path(folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         # The headers do not depend on the Python version; 3.11 is one that the package was built for.
         subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.11",
-             f"--dest={temporary}", f"jaxlib=={version}"],
+            [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+             "--python-version=3.11", f"--dest={temporary}", f"jaxlib=={version}"],
             check=True,
         )
         (wheel,) = pathlib.Path(temporary).glob("*.whl")
+        headers = pathlib.Path(temporary, "headers")
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder, [name for name in archive.namelist() if name.startswith("jaxlib/include/")])
+            archive.extractall(headers, [name for name in archive.namelist() if name.startswith("jaxlib/include/")])
+        # Put in place whole, so that an interrupted run leaves no half of it.
+        shutil.rmtree(target, ignore_errors=True)
+        headers.rename(target)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The demo: trains the same small LLaMA on the same text with plain JAX and with Jaxator, and compares the two.
 
-Each run is a process of its own, one after the other. Results are in --out: comparison.json, comparison.png, and for each
-run a folder with its settings, metrics, checkpoint and sample.
+Each run is a process of its own, one after the other. Results are in --out: comparison.json, comparison.png, and for
+each run a folder with its settings, metrics, checkpoint and sample.
 """
 
 import json

@@ -34,7 +34,7 @@ def _norm_weight(width: int) -> nnx.Param[Array]:
 
 
 class Block(nnx.Module):
-    """Attention, then feed-forward, each followed by the fused "add to the residual and normalise for the next part"."""
+    """Attention, then feed-forward, each followed by the fused "add to the residual, normalise for the next part"."""
 
     def __init__(self, settings: Settings, rngs: nnx.Rngs) -> None:
         s = settings

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from settings import Implementation
+
 ROPE_THETA = 10000.0
 NORM_EPSILON = 1e-6
 
@@ -48,10 +50,10 @@ def einsum_attention(query: Array, key: Array, value: Array) -> Array:
     return out.reshape(b, t, n, h).astype(query.dtype)
 
 
-PLAIN_ATTENTIONS: dict[str, Attention] = {
-    "jax.nn.dot_product_attention": xla_attention,
-    "fp32 einsum": einsum_attention,
-}
+def jaxator_attention(query: Array, key: Array, value: Array) -> Array:
+    import jaxator as jxt
+
+    return jxt.dot_product_attention(query, key, value, is_causal=True)
 
 
 def _rms_norm(x: Array, weight: Array) -> Array:
@@ -79,17 +81,21 @@ def _rope(x: Array, positions: Array) -> Array:
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
 
 
-def plain_ops(attention: Attention) -> Ops:
-    """Plain JAX: XLA fuses what it can."""
-    return Ops(attention, _rms_norm, _add_rms_norm, _swiglu, _rope)
+def attentions(implementation: Implementation) -> dict[str, Attention]:
+    """The formulations that a run chooses from, by name."""
+    if implementation == "plain":
+        return {"jax.nn.dot_product_attention": xla_attention, "fp32 einsum": einsum_attention}
+    return {"jaxator.dot_product_attention": jaxator_attention}
 
 
-def jaxator_ops() -> Ops:
+def create_ops(implementation: Implementation, attention: Attention) -> Ops:
+    if implementation == "plain":
+        return Ops(attention, _rms_norm, _add_rms_norm, _swiglu, _rope)
     # Imported here: the plain run must not load a library that it does not measure.
     import jaxator as jxt
 
     return Ops(
-        attention=lambda query, key, value: jxt.dot_product_attention(query, key, value, is_causal=True),
+        attention=attention,
         rms_norm=lambda x, weight: jxt.rms_norm(x, weight, epsilon=NORM_EPSILON),
         add_rms_norm=lambda x, residual, weight: jxt.add_rms_norm(x, residual, weight, epsilon=NORM_EPSILON),
         swiglu=jxt.swiglu,

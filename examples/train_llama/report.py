@@ -37,14 +37,12 @@ def table(summary: Summary) -> Table:
         ("step time, ms (median)", "step_seconds", 1e3, ",.1f"),
         ("peak memory, MiB", "peak_memory_bytes", 2.0**-20, ",.0f"),
         ("final validation loss, nats/byte", "final_validation_loss", 1.0, ".4f"),
+        ("attention of one layer, ms", "attention_seconds", 1e3, ",.1f"),
         ("attention's share of the step, %", "attention_share", 1e2, ".0f"),
         ("compile time, s", "compile_seconds", 1.0, ".1f"),
     ]
     runs = summary["runs"]
-    tokens = summary["steps"] * summary["batch"] * summary["sequence_length"]
-    parameters = next(iter(runs.values()))["parameters"]
-    result = Table(title=f"{parameters / 1e6:.2f} M parameters, {summary['steps']} steps, {tokens:,} bytes of text")
-    result.add_column("")
+    result = Table("")
     for name in runs:
         result.add_column({"plain": "plain JAX", "jaxator": "Jaxator"}[name], justify="right")
     if len(runs) == 2:
@@ -60,14 +58,17 @@ def table(summary: Summary) -> Table:
 
 
 def sentences(summary: Summary) -> list[str]:
-    """The choice of the baseline and the comparison, in words."""
-    lines = []
+    """What was trained, the choice of the baseline, and the comparison, in words."""
+    tokens = summary["steps"] * summary["batch"] * summary["sequence_length"]
+    parameters = next(iter(summary["runs"].values()))["parameters"]
+    lines = [f"{parameters / 1e6:.2f} M parameters, {summary['steps']} steps, {tokens:,} bytes of text."]
     if plain := summary["runs"].get("plain"):
-        times = plain["attention_seconds"].items()
+        times = plain["attention_choice_seconds"].items()
         measured = ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in times)
         lines.append(
-            f"Plain JAX uses {plain['attention']}, the faster on this shape ({measured} a layer, forward and backward); "
-            f"it is {plain['attention_share']:.0%} of the plain step."
+            f"Plain JAX uses {plain['attention']}, the faster on this shape "
+            f"({measured} a layer, forward and backward). "
+            f"Attention is {plain['attention_share']:.0%} of the plain step."
         )
     if "speedup" in summary:
         lines.append(

@@ -1,7 +1,7 @@
 """One training run: `python train.py FOLDER [--resume]`, started by compare.py, which writes FOLDER/config.json.
 
-Writes into FOLDER: metrics.jsonl (a line a step), checkpoints/, result.json when done and sample.txt if asked. Exit code
-0 when done, 128 + signal number when interrupted; either way the last checkpoint holds all that a resumed run needs.
+Writes into FOLDER: metrics.jsonl (a line a step), checkpoints/, result.json when done and sample.txt if asked.
+Exit code 0 when done, 128 + signal number when interrupted; either way the checkpoint holds all that --resume needs.
 """
 
 import sys
@@ -14,17 +14,18 @@ from settings import Settings
 def main(folder: Path, resume: bool) -> int:
     interrupt = Interrupt()
     # Imported only now: JAX takes seconds to load, and an interrupt in that time must not be lost.
-    from training import Run, parameter_count
+    from training import Run
 
     settings = Settings.load(folder)
     run = Run(folder, settings)
     if resume:
         run.restore()
-    measured = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in run.attention_seconds.items())
+    choice = run.attention_choice
+    measured = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in choice["seconds"].items())
     print(
-        f"{settings.implementation}: {parameter_count(run.state.parameters):,} parameters, "
+        f"{settings.implementation}: {run.parameters:,} parameters, "
         f"step {run.step} of {settings.steps}, compiled in {run.compile_seconds:.1f} s\n"
-        f"  one layer's attention, forward and backward: {measured}; used: {run.attention_name}",
+        f"  one layer's attention, forward and backward: {measured}; used: {choice['used']}",
         file=sys.stderr,
     )
     done = run.train(stop=lambda: interrupt.received is not None)

@@ -20,13 +20,13 @@ from tqdm import tqdm
 
 from corpus import load_corpus, training_batch, validation_batches
 from model import COMPUTE_DTYPE, create_model, generate, loss, parameter_count
-from ops import PLAIN_ATTENTIONS, Attention, Ops, jaxator_ops, plain_ops
+from ops import Attention, attentions, create_ops
 from settings import ATTENTION_FILE, CHECKPOINT_FOLDER, METRICS_FILE, RESULT_FILE, SAMPLE_FILE, Settings
 
 SAMPLE_PROMPT = b"def read("
 SAMPLE_TEMPERATURE = 0.7
-ATTENTION_REPEATS = 5
-JAXATOR_ATTENTION = "jaxator.dot_product_attention"
+CHOICE_ROUNDS = 5
+SHARE_SAMPLES = 10
 
 
 class TrainState(NamedTuple):
@@ -34,43 +34,47 @@ class TrainState(NamedTuple):
     optimizer: optax.OptState
 
 
-def attention_seconds(attention: Attention, settings: Settings) -> float:
-    """Median time of one layer's attention, forward and backward, on the run's own shape and dtype."""
-    s = settings
-    shapes = [(s.batch, s.sequence_length, heads, s.head_size) for heads in (s.heads, s.kv_heads, s.kv_heads, s.heads)]
-    keys = jax.random.split(jax.random.key(s.seed), 4)
-    *inputs, cotangent = (jax.random.normal(key, shape, COMPUTE_DTYPE) for key, shape in zip(keys, shapes, strict=True))
+class AttentionTimer:
+    """One layer's attention, forward and backward, on the run's own shape and dtype; a call returns its seconds."""
 
-    @jax.jit
-    def forward_and_backward(inputs: list[Array], cotangent: Array) -> Any:
-        out, pull_back = jax.vjp(attention, *inputs)
-        return out, pull_back(cotangent)
+    def __init__(self, attention: Attention, settings: Settings) -> None:
+        s = settings
+        heads = (s.heads, s.kv_heads, s.kv_heads, s.heads)
+        keys = jax.random.split(jax.random.key(s.seed), len(heads))
+        *inputs, cotangent = (
+            jax.random.normal(key, (s.batch, s.sequence_length, n, s.head_size), COMPUTE_DTYPE)
+            for key, n in zip(keys, heads, strict=True)
+        )
 
-    jax.block_until_ready(forward_and_backward(inputs, cotangent))
-    times = []
-    for _ in range(ATTENTION_REPEATS):
+        def forward_and_backward(inputs: list[Array], cotangent: Array) -> Any:
+            out, pull_back = jax.vjp(attention, *inputs)
+            return out, pull_back(cotangent)
+
+        self._arguments = (inputs, cotangent)
+        self._program = jax.jit(forward_and_backward).lower(*self._arguments).compile()
+        self()  # the first execution is slower than the others
+
+    def __call__(self) -> float:
         start = time.perf_counter()
-        jax.block_until_ready(forward_and_backward(inputs, cotangent))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        jax.block_until_ready(self._program(*self._arguments))
+        return time.perf_counter() - start
 
 
-def choose_attention(folder: Path, settings: Settings) -> tuple[str, dict[str, float]]:
-    """The name of the run's attention, and the seconds of every one that was measured for the choice.
+def choose_attention(folder: Path, settings: Settings) -> dict[str, Any]:
+    """`used`, the name of the fastest attention, and `seconds` of each: the medians of a few interleaved executions.
 
     Measured in the training process: one layer of attention needs less memory than the step with all of them, so the
     run's peak memory is not changed by it. The choice is kept in `folder`: a resumed run must not choose again, for its
     losses would differ in the last bits.
     """
     path = folder / ATTENTION_FILE
-    if path.exists():
-        kept = json.loads(path.read_text())
-        return kept["used"], kept["seconds"]
-    choices = {JAXATOR_ATTENTION: jaxator_ops().attention} if settings.implementation == "jaxator" else PLAIN_ATTENTIONS
-    seconds = {name: attention_seconds(attention, settings) for name, attention in choices.items()}
-    used = min(seconds, key=lambda name: seconds[name])
-    path.write_text(json.dumps({"used": used, "seconds": seconds}) + "\n")
-    return used, seconds
+    if not path.exists():
+        timers = {name: AttentionTimer(run, settings) for name, run in attentions(settings.implementation).items()}
+        rounds = [{name: timer() for name, timer in timers.items()} for _ in range(CHOICE_ROUNDS)]
+        seconds = {name: statistics.median(times[name] for times in rounds) for name in timers}
+        used = min(seconds, key=lambda name: seconds[name])
+        path.write_text(json.dumps({"used": used, "seconds": seconds}) + "\n")
+    return json.loads(path.read_text())
 
 
 def create_optimizer(settings: Settings) -> optax.GradientTransformation:
@@ -99,9 +103,12 @@ class Run:
         self.folder = folder
         self.settings = settings
         self.corpus = load_corpus()
-        self.attention_name, self.attention_seconds = choose_attention(folder, settings)
-        self.ops = self._ops()
+        self.attention_choice = choose_attention(folder, settings)
+        attention = attentions(settings.implementation)[self.attention_choice["used"]]
+        self.ops = create_ops(settings.implementation, attention)
+        self._attention_timer = AttentionTimer(attention, settings)
         self.graph, parameters = create_model(settings)
+        self.parameters = parameter_count(parameters)
         self.optimizer = create_optimizer(settings)
         self.state = TrainState(parameters, self.optimizer.init(parameters))
         self.step = 0
@@ -112,11 +119,6 @@ class Run:
         example = jax.ShapeDtypeStruct((settings.batch, settings.sequence_length + 1), jnp.int32)
         self._update = jax.jit(self._train_step, donate_argnums=0).lower(self.state, example).compile()
         self.compile_seconds = time.perf_counter() - start
-
-    def _ops(self) -> Ops:
-        if self.settings.implementation == "jaxator":
-            return jaxator_ops()
-        return plain_ops(PLAIN_ATTENTIONS[self.attention_name])
 
     def _train_step(self, state: TrainState, batch: Array) -> tuple[TrainState, Array]:
         value, gradients = jax.value_and_grad(lambda p: loss(self.graph, self.ops, p, batch))(state.parameters)
@@ -142,7 +144,10 @@ class Run:
         self.checkpoints.wait_until_finished()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One record a step: step (from 1), loss in nats a byte before that step's update, seconds."""
+        """One record a step: step (from 1), loss in nats a byte before that step's update, seconds.
+
+        Some also have attention_seconds, one layer's, measured right after that step.
+        """
         path = self.folder / METRICS_FILE
         if not path.exists():
             return []
@@ -164,7 +169,11 @@ class Run:
                 step_loss = float(value)  # waits for the step to end
                 seconds = time.perf_counter() - start
                 self.step += 1
-                log.write(json.dumps({"step": self.step, "loss": step_loss, "seconds": seconds}) + "\n")
+                record = {"step": self.step, "loss": step_loss, "seconds": seconds}
+                # Spread over the run, so that steps and attention see the same load on the machine.
+                if self.step % max(1, s.steps // SHARE_SAMPLES) == 0:
+                    record["attention_seconds"] = self._attention_timer()
+                log.write(json.dumps(record) + "\n")
                 rate = s.tokens_per_step / seconds
                 bar.set_postfix_str(f"{rate:,.0f} tokens/s, loss {step_loss:.3f}", refresh=False)
                 bar.update()
@@ -185,16 +194,17 @@ class Run:
         s = self.settings
         metrics = self.metrics()
         step_seconds = statistics.median(record["seconds"] for record in metrics)
-        layer_seconds = self.attention_seconds[self.attention_name]
+        layer_seconds = statistics.median(r["attention_seconds"] for r in metrics if "attention_seconds" in r)
         result = {
             "implementation": s.implementation,
             "steps": self.step,
-            "parameters": parameter_count(self.state.parameters),
+            "parameters": self.parameters,
             "tokens_per_second": s.tokens_per_step / step_seconds,
             "step_seconds": step_seconds,
             "compile_seconds": self.compile_seconds,
-            "attention": self.attention_name,
-            "attention_seconds": self.attention_seconds,
+            "attention": self.attention_choice["used"],
+            "attention_choice_seconds": self.attention_choice["seconds"],
+            "attention_seconds": layer_seconds,
             "attention_share": s.layers * layer_seconds / step_seconds,
             "final_train_loss": metrics[-1]["loss"],
             "final_validation_loss": self.validate(),

@@ -44,8 +44,23 @@ struct Buffer {
   }
   int64_t last() const { return dimensions.size() == 0 ? 1 : dimensions.back(); }
   DType dtype() const;  // throws Error for a type that kernels do not take
-  template <class T> T* as() const { return static_cast<T*>(data); }
+  int64_t item_bytes() const { return type == xla::ffi::DataType::F32 || type == xla::ffi::DataType::S32 ? 4 : 2; }
+
+  /// Address of element i, null where the buffer is absent.
+  void* at(int64_t i) const { return data == nullptr ? nullptr : static_cast<char*>(data) + i * item_bytes(); }
+  template <class T> T* as(int64_t i = 0) const { return data == nullptr ? nullptr : static_cast<T*>(data) + i; }
 };
+
+/// How many pieces of the rows have a parameter of their own, as vmap over it makes: 1 without a parameter.
+inline int64_t groups_of(const Buffer& parameter, int64_t columns) {
+  return parameter.data == nullptr || columns == 0 ? 1 : parameter.elements() / columns;
+}
+
+/// Throws Error if a buffer that the caller sized at trace time is too small.
+inline void require_elements(const char* name, const Buffer& buffer, int64_t needed) {
+  if (needed > 0 && (buffer.data == nullptr || buffer.elements() < needed))
+    throw Error(std::string(name) + " has " + std::to_string(buffer.data == nullptr ? 0 : buffer.elements()) + " elements: needs " + std::to_string(needed));
+}
 
 /// What one execution got from XLA. Operands and results are taken in order.
 class Call {

@@ -57,7 +57,17 @@ JAXATOR_C_API int jaxator_cpu_force_isa(int isa, char* error, int capacity) {
   }
 }
 
-JAXATOR_C_API int64_t jaxator_rms_norm_scratch_floats(int dtype, int64_t rows, int64_t columns) {
+JAXATOR_C_API int64_t jaxator_rms_norm_scratch_floats(int64_t dtype, int64_t rows, int64_t columns) {
   return jaxator::rms_norm_scratch_floats(
       {.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns, .has_weight = true});
+}
+
+/// Registered for platforms whose kernels are not in this build.
+JAXATOR_C_API XLA_FFI_Error* jaxator_no_kernels(XLA_FFI_CallFrame* frame) {
+  static const auto* handler = xla::ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attrs().To(
+      [](xla::ffi::RemainingArgs, xla::ffi::RemainingRets, xla::ffi::Dictionary) {
+        return xla::ffi::Error(xla::ffi::ErrorCode::kUnimplemented,
+                               "jaxator: this build has no kernels for this GPU platform; use implementation=\"xla\"");
+      }).release();
+  return handler->Call(frame);
 }

@@ -1,7 +1,7 @@
 /// @file
 /// forward:  x, [residual], [weight]     -> y, [sum]
 /// backward: sum, [weight], dy, [dsum]   -> dx, [dweight], [scratch]
-/// x [..., D] in any rank; weight float32 [D].
+/// x [groups..., ..., D] in any rank; weight float32 [D] or [groups..., D]; dweight [groups..., D]. Groups come from vmap.
 #include "jaxator/rms_norm.h"
 
 #include "src/ffi/ffi.h"
@@ -17,11 +17,12 @@ RmsNormDesc desc_of(const Attributes& attributes) {
   return desc;
 }
 
-RmsNormDesc desc_of(const Attributes& attributes, const Buffer& x) {
+/// The rows of one group: those that share a weight (see groups_of).
+RmsNormDesc desc_of(const Attributes& attributes, const Buffer& x, int64_t groups) {
   RmsNormDesc desc = desc_of(attributes);
   desc.type = x.dtype();
   desc.columns = x.last();
-  desc.rows = desc.columns == 0 ? 0 : x.elements() / desc.columns;
+  desc.rows = desc.columns == 0 || groups == 0 ? 0 : x.elements() / desc.columns / groups;
   return desc;
 }
 
@@ -29,32 +30,34 @@ void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
 void forward(Call& call) {
   const Buffer x = call.operand();
-  const RmsNormDesc desc = desc_of(call.attributes, x);
-  RmsNormForwardArgs args{};
-  args.x = x.data;
-  args.residual = call.operand_if(desc.has_residual).data;
-  args.weight = call.operand_if(desc.has_weight).as<float>();
-  args.y = call.result().data;
-  args.sum = call.result_if(desc.has_residual).data;
-  rms_norm_forward(desc, args, call.executor);
+  const Buffer residual = call.operand_if(call.attributes.get<bool>("has_residual"));
+  const Buffer weight = call.operand_if(call.attributes.get<bool>("has_weight"));
+  const Buffer y = call.result(), sum = call.result_if(residual.data != nullptr);
+  const RmsNormDesc desc = desc_of(call.attributes, x, groups_of(weight, x.last()));
+  for (int64_t g = 0; g < groups_of(weight, desc.columns); g++) {
+    const int64_t at = g * desc.rows * desc.columns;
+    rms_norm_forward(desc,
+                     {.x = x.at(at), .residual = residual.at(at), .weight = weight.as<float>(g * desc.columns), .y = y.at(at), .sum = sum.at(at)},
+                     call.executor);
+  }
 }
 
 void backward(Call& call) {
   const Buffer sum = call.operand();
-  const RmsNormDesc desc = desc_of(call.attributes, sum);
-  RmsNormBackwardArgs args{};
-  args.sum = sum.data;
-  args.weight = call.operand_if(desc.has_weight).as<float>();
-  args.dy = call.operand().data;
-  args.dsum = call.operand_if(desc.has_residual).data;
-  args.dx = call.result().data;
-  args.dweight = call.result_if(desc.has_weight).as<float>();
-  const Buffer scratch = call.result_if(desc.has_weight);
-  args.scratch = scratch.as<float>();
-  const int64_t needed = rms_norm_scratch_floats(desc);
-  if (desc.has_weight && scratch.elements() < needed)
-    throw Error("scratch has " + std::to_string(scratch.elements()) + " floats: needs " + std::to_string(needed));
-  rms_norm_backward(desc, args, call.executor);
+  const bool has_weight = call.attributes.get<bool>("has_weight");
+  const Buffer weight = call.operand_if(has_weight), dy = call.operand();
+  const Buffer dsum = call.operand_if(call.attributes.get<bool>("has_residual"));
+  const Buffer dx = call.result(), dweight = call.result_if(has_weight), scratch = call.result_if(has_weight);
+  const RmsNormDesc desc = desc_of(call.attributes, sum, groups_of(dweight, sum.last()));
+  require_elements("scratch", scratch, rms_norm_scratch_floats(desc));
+  const bool own_weights = groups_of(weight, desc.columns) > 1;
+  for (int64_t g = 0; g < groups_of(dweight, desc.columns); g++) {
+    const int64_t at = g * desc.rows * desc.columns;
+    rms_norm_backward(desc,
+                      {.sum = sum.at(at), .weight = weight.as<float>(own_weights ? g * desc.columns : 0), .dy = dy.at(at),
+                       .dsum = dsum.at(at), .dx = dx.at(at), .dweight = dweight.as<float>(g * desc.columns), .scratch = scratch.as<float>()},
+                      call.executor);
+  }
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ inline void encode(DType type, void* data, int64_t i, float value) {
 }
 
 /// Half of the distance between 1 and the next value.
-inline double unit_roundoff(DType type) { return type == DType::f32 ? 0x1p-24 : type == DType::bf16 ? 0x1p-9 : 0x1p-12; }
+inline double unit_roundoff(DType type) { return type == DType::f32 ? 0x1p-24 : type == DType::bf16 ? 0x1p-8 : 0x1p-11; }
 
 /// Elements in storage order, with canaries of one vector on both sides.
 class TestArray {

@@ -40,73 +40,65 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
   using T = typename V::T;
   const int64_t columns = desc.columns, at = row * columns;
   const T* x = static_cast<const T*>(args.x) + at;
+  const T* residual = static_cast<const T*>(args.residual) + at;
   T* y = static_cast<T*>(args.y) + at;
+  T* total = static_cast<T*>(args.sum) + at;
 
-  // Sum of squares; with a residual, of the sum as it is stored (rounded), so that backward sees the same numbers.
-  f32v squares;
-  const T* normalised = x;
-  if constexpr (V::residual) {
-    const T* residual = static_cast<const T*>(args.residual) + at;
-    T* total = static_cast<T*>(args.sum) + at;
-    normalised = total;
-    squares = sum_lanes<1>(columns, [&](int64_t c, auto lanes, Sums<1>& acc) {
-                store_f32(total + c, load_f32(x + c, lanes) + load_f32(residual + c, lanes), lanes);
-                const f32v s = load_f32(total + c, lanes);
-                acc.value[0] += s * s;
-              }).value[0];
-  } else {
-    squares = sum_lanes<1>(columns, [&](int64_t c, auto lanes, Sums<1>& acc) {
-                const f32v s = load_f32(x + c, lanes);
-                acc.value[0] += s * s;
-              }).value[0];
-  }
-
-  const f32v scale = splat(inverse_rms(sum(squares), columns, desc.epsilon));
-  const auto scaled = [&](int64_t c, auto lanes) {
-    const f32v s = load_f32(normalised + c, lanes) * scale;
-    if constexpr (V::weight) return s * load_f32(args.weight + c, lanes);
-    return s;
+  // With a residual: the sum as it is stored (rounded), so that backward sees the same numbers. Taken twice rather than
+  // stored and read again, so that both results can go past the caches.
+  const auto input = [&](int64_t c, auto which) {
+    if constexpr (V::residual) return rounded<T>(load_pair(x + c, which) + load_pair(residual + c, which));
+    return load_pair(x + c, which);
   };
-  if (stream) {
-    for (int64_t c = 0; c < columns; c += kLanes) {
-      // The next row comes in while this one goes out; otherwise reading and writing take turns (measured 18 against 15 GB/s).
-      __builtin_prefetch(x + columns + c);
-      stream_f32(y + c, scaled(c, Whole{}));
-    }
-  } else {
-    for_lanes(columns, [&](int64_t c, auto lanes) { store_f32(y + c, scaled(c, lanes), lanes); });
-  }
+  const float squares = sum_pairs<1>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
+                          const Pair s = input(c, which);
+                          sums.value[0] += s * s;
+                        }).total(0);
+
+  const Pair scale = splat(inverse_rms(squares, columns, desc.epsilon));
+  for_pairs_stored(stream, y, columns, [&](int64_t c, auto which) {
+    // The next row comes in while this one goes out; otherwise reading and writing take turns.
+    prefetch_pair(x + columns + c);
+    if constexpr (V::residual) prefetch_pair(residual + columns + c);
+    const Pair s = input(c, which);
+    if constexpr (V::residual) store_pair(total + c, s, which);
+    if constexpr (V::weight)
+      store_pair(y + c, s * scale * load_pair(args.weight + c, which), which);
+    else
+      store_pair(y + c, s * scale, which);
+  });
 }
 
 template <class V>
-void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int64_t row, float* dweight) {
+void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int64_t row, float* dweight, bool stream) {
   using T = typename V::T;
   const int64_t columns = desc.columns, at = row * columns;
   const T* s = static_cast<const T*>(args.sum) + at;
   const T* dy = static_cast<const T*>(args.dy) + at;
+  const T* dsum = static_cast<const T*>(args.dsum) + at;
   T* dx = static_cast<T*>(args.dx) + at;
 
   // With r = 1/rms and g = dy * weight:  ds = r * (g - s * r^2 * mean(g * s)).
-  const auto gradient = [&](int64_t c, auto lanes) {
-    const f32v g = load_f32(dy + c, lanes);
-    if constexpr (V::weight) return g * load_f32(args.weight + c, lanes);
-    return g;
+  const auto weighted = [&](int64_t c, auto which, Pair d) {
+    if constexpr (V::weight) return d * load_pair(args.weight + c, which);
+    return d;
   };
-  const Sums<2> sums = sum_lanes<2>(columns, [&](int64_t c, auto lanes, Sums<2>& acc) {
-    const f32v v = load_f32(s + c, lanes);
-    acc.value[0] += v * v;
-    acc.value[1] += gradient(c, lanes) * v;
+  const Sums<2> sums = sum_pairs<2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
+    const Pair v = load_pair(s + c, which);
+    sums.value[0] += v * v;
+    sums.value[1] += weighted(c, which, load_pair(dy + c, which)) * v;
   });
-  const float r = inverse_rms(sum(sums.value[0]), columns, desc.epsilon);
-  const float projection = r * r * r * (sum(sums.value[1]) / static_cast<float>(columns));
-  const f32v scale = splat(r), along = splat(projection);
+  const float r = inverse_rms(sums.total(0), columns, desc.epsilon);
+  const Pair scale = splat(r), along = splat(r * r * r * (sums.total(1) / static_cast<float>(columns)));
 
-  for_lanes(columns, [&](int64_t c, auto lanes) {
-    const f32v v = load_f32(s + c, lanes), d = load_f32(dy + c, lanes);
-    f32v ds = scale * gradient(c, lanes) - along * v;
-    if constexpr (V::residual) ds += load_f32(static_cast<const T*>(args.dsum) + at + c, lanes);
-    if constexpr (V::weight) store_f32(dweight + c, load_f32(dweight + c, lanes) + d * v * scale, lanes);
-    store_f32(dx + c, ds, lanes);
+  for_pairs_stored(stream, dx, columns, [&](int64_t c, auto which) {
+    prefetch_pair(s + columns + c);
+    prefetch_pair(dy + columns + c);
+    const Pair v = load_pair(s + c, which), d = load_pair(dy + c, which);
+    Pair ds = scale * weighted(c, which, d) - along * v;
+    if constexpr (V::residual) ds += load_pair(dsum + c, which);
+    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * v * scale, cached(which));
+    store_pair(dx + c, ds, which);
   });
 }
 
@@ -115,7 +107,7 @@ void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int6
 void rms_norm_forward(const RmsNormDesc& desc, const RmsNormConfig& config, const RmsNormForwardArgs& args, Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
-    const bool stream = config.stream && streamable(static_cast<const typename V::T*>(args.y), desc.columns);
+    const bool stream = config.stream && (!V::residual || same_alignment(args.y, args.sum));
     const int64_t tasks = (desc.rows + config.forward_rows - 1) / config.forward_rows;
     auto body = [&](int64_t task, int64_t) {
       const int64_t end = std::min(desc.rows, (task + 1) * config.forward_rows);
@@ -134,17 +126,12 @@ void rms_norm_backward(const RmsNormDesc& desc, const RmsNormConfig& config, con
       float* dweight = V::weight ? args.scratch + task * columns : nullptr;
       if (dweight != nullptr) std::fill(dweight, dweight + columns, 0.0f);
       const int64_t end = std::min(desc.rows, (task + 1) * config.backward_rows);
-      for (int64_t row = task * config.backward_rows; row < end; row++) backward_row<V>(desc, args, row, dweight);
+      for (int64_t row = task * config.backward_rows; row < end; row++) backward_row<V>(desc, args, row, dweight, config.stream);
+      if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);
 
-    if constexpr (V::weight) {
-      for_lanes(columns, [&](int64_t c, auto lanes) {
-        f32v total = load_f32(args.scratch + c, lanes);
-        for (int64_t task = 1; task < tasks; task++) total += load_f32(args.scratch + task * columns + c, lanes);
-        store_f32(args.dweight + c, total, lanes);
-      });
-    }
+    if constexpr (V::weight) sum_partials(args.scratch, tasks, columns, columns, args.dweight, executor);
   });
 }
 

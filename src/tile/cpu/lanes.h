@@ -1,49 +1,140 @@
 /// @file
-/// Loops over a row of any length: whole vectors first, then one partial vector.
+/// Loops over a row of any length in any element type, two vectors at a time: 16-bit elements then fill a whole register (a
+/// whole cache line on AVX-512), so a line costs one conversion and one store, and 8 sums are in flight.
 #pragma once
 
+#include "jaxator/executor.h"
 #include "src/tile/cpu/simd.h"
 
 namespace jaxator::JAXATOR_ISA {
 
+/// 2 * kLanes floats in the order of memory.
+struct Pair {
+  f32v lo{}, hi{};
+
+  JAXATOR_INLINE Pair() {}
+  JAXATOR_INLINE Pair(f32v low, f32v high) : lo(low), hi(high) {}
+  JAXATOR_INLINE Pair(f32v both) : lo(both), hi(both) {}  // NOLINT: implicit, so that a splat multiplies a pair
+
+  friend JAXATOR_INLINE Pair operator+(Pair a, Pair b) { return {a.lo + b.lo, a.hi + b.hi}; }
+  friend JAXATOR_INLINE Pair operator-(Pair a, Pair b) { return {a.lo - b.lo, a.hi - b.hi}; }
+  friend JAXATOR_INLINE Pair operator*(Pair a, Pair b) { return {a.lo * b.lo, a.hi * b.hi}; }
+  JAXATOR_INLINE Pair& operator+=(Pair b) { return *this = *this + b; }
+};
+
+inline constexpr int kPair = 2 * kLanes;
+
+/// Which elements of a pair exist, and how it is stored.
 struct Whole {};
-struct Part { int lanes; };
+struct Streamed {};            // whole, stored past the caches: the destination is aligned to kVectorBytes
+struct Part { int elements; };  // the first ones; nothing past them is touched, missing ones read as zero
 
-template <class T> JAXATOR_INLINE f32v load_f32(const T* p, Whole) { return load_f32(p); }
-template <class T> JAXATOR_INLINE f32v load_f32(const T* p, Part part) { return load_f32(p, part.lanes); }
-template <class T> JAXATOR_INLINE void store_f32(T* p, f32v x, Whole) { store_f32(p, x); }
-template <class T> JAXATOR_INLINE void store_f32(T* p, f32v x, Part part) { store_f32(p, x, part.lanes); }
+/// For results that are read again soon, inside a streamed loop.
+JAXATOR_INLINE Whole cached(Whole) { return {}; }
+JAXATOR_INLINE Whole cached(Streamed) { return {}; }
+JAXATOR_INLINE Part cached(Part part) { return part; }
 
-/// Calls body(index, Whole{}) for each whole vector of [0, n), then body(index, Part{rest}) if lanes are left.
-template <class Body> JAXATOR_INLINE void for_lanes(int64_t n, Body&& body) {
+template <class T> JAXATOR_INLINE Pair load_pair(const T* p, Whole) { return {load_f32(p), load_f32(p + kLanes)}; }
+template <class T> JAXATOR_INLINE Pair load_pair(const T* p, Streamed) { return load_pair(p, Whole{}); }
+template <class T> JAXATOR_INLINE Pair load_pair(const T* p, Part part) {
+  if (part.elements <= kLanes) return {load_f32(p, part.elements), f32v{}};
+  return {load_f32(p), load_f32(p + kLanes, part.elements - kLanes)};
+}
+
+JAXATOR_INLINE u16v narrow(Bf16, Pair x) { return to_bf16(x.lo, x.hi); }
+JAXATOR_INLINE u16v narrow(Fp16, Pair x) { return join(to_fp16(x.lo), to_fp16(x.hi)); }
+
+template <class T> JAXATOR_INLINE void store_pair(T* p, Pair x, Whole) { store(p, narrow(T{}, x)); }
+template <class T> JAXATOR_INLINE void store_pair(T* p, Pair x, Streamed) { stream(p, narrow(T{}, x)); }
+JAXATOR_INLINE void store_pair(float* p, Pair x, Whole) { store(p, x.lo), store(p + kLanes, x.hi); }
+JAXATOR_INLINE void store_pair(float* p, Pair x, Streamed) { stream(p, (u16v)x.lo), stream(p + kLanes, (u16v)x.hi); }
+template <class T> JAXATOR_INLINE void store_pair(T* p, Pair x, Part part) {
+  if (part.elements <= kLanes) return store_f32(p, x.lo, part.elements);
+  store_f32(p, x.lo);
+  store_f32(p + kLanes, x.hi, part.elements - kLanes);
+}
+
+/// x as it reads after a store to T.
+template <class T> JAXATOR_INLINE Pair rounded(Pair x) {
+  if constexpr (sizeof(T) == 4) return x;
+  T copy[kPair];
+  store_pair(copy, x, Whole{});
+  return load_pair(copy, Whole{});
+}
+
+/// Calls body(index, which) for each pair of [0, n): Whole, and Part for what is left.
+template <class Body> JAXATOR_INLINE void for_pairs(int64_t n, Body&& body) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) body(i, Whole{});
+  for (; i + kPair <= n; i += kPair) body(i, Whole{});
   if (i < n) body(i, Part{static_cast<int>(n - i)});
 }
 
-/// The same for sums: body(index, lanes, accumulator) with four accumulators in turn, because one chain of additions would
-/// wait 4 clocks for each vector. `terms` is how many sums run side by side. Returns their totals in a fixed order.
-template <int terms> struct Sums { f32v value[terms]{}; };
-
-template <int terms, class Body> JAXATOR_INLINE Sums<terms> sum_lanes(int64_t n, Body&& body) {
-  Sums<terms> chain[4];
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-#pragma GCC unroll 4
-    for (int u = 0; u < 4; u++) body(i + u * kLanes, Whole{}, chain[u]);
-  }
-  for (; i + kLanes <= n; i += kLanes) body(i, Whole{}, chain[0]);
-  if (i < n) body(i, Part{static_cast<int>(n - i)}, chain[1]);
-  Sums<terms> total;
-#pragma GCC unroll 4
-  for (int t = 0; t < terms; t++) total.value[t] = (chain[0].value[t] + chain[1].value[t]) + (chain[2].value[t] + chain[3].value[t]);
-  return total;
+/// The same where whole pairs are Streamed to y: first a Part that ends where y is aligned, whatever y's alignment.
+template <class T, class Body> JAXATOR_INLINE void for_pairs_streamed(const T* y, int64_t n, Body&& body) {
+  const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(y) % kVectorBytes);
+  int64_t i = past == 0 ? 0 : (kVectorBytes - past) / static_cast<int64_t>(sizeof(T));
+  if (i > n) i = n;
+  if (i > 0) body(0, Part{static_cast<int>(i)});
+  for (; i + kPair <= n; i += kPair) body(i, Streamed{});
+  if (i < n) body(i, Part{static_cast<int>(n - i)});
 }
 
-/// Non-temporal stores need p aligned to the bytes of one stored vector.
-template <class T> JAXATOR_INLINE bool streamable(const T* p, int64_t row_elements) {
-  constexpr uintptr_t bytes = sizeof(T) * kLanes;
-  return reinterpret_cast<uintptr_t>(p) % bytes == 0 && row_elements * sizeof(T) % bytes == 0;
+template <class T, class Body> JAXATOR_INLINE void for_pairs_stored(bool stream, const T* y, int64_t n, Body&& body) {
+  if (stream)
+    for_pairs_streamed(y, n, body);
+  else
+    for_pairs(n, body);
+}
+
+/// Whether two results can be streamed by one loop.
+JAXATOR_INLINE bool same_alignment(const void* a, const void* b) {
+  return (reinterpret_cast<uintptr_t>(a) - reinterpret_cast<uintptr_t>(b)) % kVectorBytes == 0;
+}
+
+/// Several sums over one row: body(index, which, sums) adds to `terms` of them side by side, in independent chains because
+/// one chain of additions would wait 4 clocks for each vector. Their totals are taken in a fixed order.
+template <int terms> struct Sums {
+  Pair value[terms]{};
+  float total(int term) const { return sum(value[term].lo + value[term].hi); }
+};
+
+template <int terms, class Body> JAXATOR_INLINE Sums<terms> sum_pairs(int64_t n, Body&& body) {
+  constexpr int chains = terms == 1 ? 4 : 2;
+  Sums<terms> chain[chains];
+  int64_t i = 0;
+  for (; i + chains * kPair <= n; i += chains * kPair) {
+#pragma GCC unroll 4
+    for (int u = 0; u < chains; u++) body(i + u * kPair, Whole{}, chain[u]);
+  }
+  for (; i + kPair <= n; i += kPair) body(i, Whole{}, chain[0]);
+  if (i < n) body(i, Part{static_cast<int>(n - i)}, chain[1]);
+#pragma GCC unroll 4
+  for (int u = chains / 2; u > 0; u /= 2)
+#pragma GCC unroll 4
+    for (int c = 0; c < u; c++)
+#pragma GCC unroll 4
+      for (int t = 0; t < terms; t++) chain[c].value[t] += chain[c + u].value[t];
+  return chain[0];
+}
+
+/// out[c] = sum over tasks of partials[task * stride + c], in the order of the tasks whoever runs it.
+inline void sum_partials(const float* partials, int64_t tasks, int64_t stride, int64_t columns, float* out, Executor& executor) {
+  constexpr int64_t kBlock = 1024;
+  const int64_t blocks = (columns + kBlock - 1) / kBlock;
+  auto body = [&](int64_t block, int64_t) {
+    const int64_t first = block * kBlock, n = columns - first < kBlock ? columns - first : kBlock;
+    for_pairs(n, [&](int64_t c, auto which) {
+      Pair total = load_pair(partials + first + c, which);
+      for (int64_t task = 1; task < tasks; task++) total += load_pair(partials + task * stride + first + c, which);
+      store_pair(out + first + c, total, which);
+    });
+  };
+  executor.parallel_for(blocks, blocks, body);
+}
+
+/// Prefetches the line of p + i that a pair begins in, for kernels that will read it a row later.
+template <class T> JAXATOR_INLINE void prefetch_pair(const T* p) {
+  for (size_t line = 0; line < sizeof(T) * kPair; line += 64) __builtin_prefetch(reinterpret_cast<const char*>(p) + line);
 }
 
 }  // namespace jaxator::JAXATOR_ISA

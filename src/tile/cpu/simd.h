@@ -29,6 +29,7 @@ typedef float f32v __attribute__((vector_size(kVectorBytes)));
 typedef int32_t i32v __attribute__((vector_size(kVectorBytes)));
 typedef uint32_t u32v __attribute__((vector_size(kVectorBytes)));
 typedef uint16_t u16h __attribute__((vector_size(kVectorBytes / 2)));
+typedef uint16_t u16v __attribute__((vector_size(kVectorBytes)));
 
 /// Storage types: distinct so that overloads tell them apart.
 struct Bf16 { uint16_t bits; };
@@ -41,6 +42,21 @@ template <> inline constexpr DType dtype_of<Fp16> = DType::f16;
 // ---- any vector -------------------------------------------------------------------------------------------------
 template <class V> JAXATOR_INLINE V load(const void* p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
 template <class V> JAXATOR_INLINE void store(void* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+/// Past the caches: worth it only for results larger than the last-level cache. p is aligned to kVectorBytes.
+template <class V> JAXATOR_INLINE void stream(void* p, V v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512((__m512i*)p, (__m512i)v);
+#else
+  _mm256_stream_si256((__m256i*)p, (__m256i)v);
+#endif
+}
+JAXATOR_INLINE u16v join(u16h low, u16h high) {
+#if defined(__AVX512F__)
+  return (u16v)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)low), (__m256i)high, 1);
+#else
+  return (u16v)_mm256_set_m128i((__m128i)high, (__m128i)low);
+#endif
+}
 JAXATOR_INLINE f32v splat(float x) { return x - f32v{}; }  // exact, keeps -0.0
 JAXATOR_INLINE i32v splat(int32_t x) { return x - i32v{}; }
 JAXATOR_INLINE f32v select(i32v mask, f32v a, f32v b) { return (f32v)((mask & (i32v)a) | (~mask & (i32v)b)); }
@@ -77,6 +93,14 @@ JAXATOR_INLINE u16h to_bf16(f32v x) {
   return __builtin_convertvector((u32v)select(x == x, (f32v)rounded, (f32v)((u >> 16) | 0x40u)), u16h);
 #endif
 }
+/// Two vectors by one instruction where there is one.
+JAXATOR_INLINE u16v to_bf16(f32v low, f32v high) {
+#if defined(__AVX512BF16__)
+  return (u16v)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+#else
+  return join(to_bf16(low), to_bf16(high));
+#endif
+}
 JAXATOR_INLINE u16h to_fp16(f32v x) {
 #if defined(__AVX512F__)
   return (u16h)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
@@ -109,13 +133,23 @@ JAXATOR_INLINE void stream_f32(Fp16* p, f32v x) { stream_u16(p, to_fp16(x)); }
 // ---- tails: the first n (0 <= n < kLanes) lanes; nothing past them is touched, missing lanes read as zero ---------
 template <class T> JAXATOR_INLINE f32v load_f32(const T* p, int n) {
   T lane[kLanes]{};
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return (f32v)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+  store(lane, _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p));
+#else
   __builtin_memcpy(lane, p, sizeof(T) * n);
+#endif
   return load_f32(lane);
 }
 template <class T> JAXATOR_INLINE void store_f32(T* p, f32v x, int n) {
   T lane[kLanes];
   store_f32(lane, x);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+  _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), load<__m256i>(lane));
+#else
   __builtin_memcpy(p, lane, sizeof(T) * n);
+#endif
 }
 
 // ---- scalars, for the few places that have no vector ---------------------------------------------------------------

@@ -1,0 +1,124 @@
+"""The kernel libraries: loading, registration with XLA, and the one function that makes a custom call.
+
+The libraries have plain C symbols and link no Python, so ctypes opens them and one build serves every Python version. All
+targets are registered when the package is imported: a program loaded by `jax.export` finds them without tracing an op.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jaxator
+
+PREFIX = "jaxator."
+"""Custom-call targets are named `jaxator.<handler>`."""
+
+HANDLERS = (
+    "rms_norm_forward",
+    "rms_norm_backward",
+)
+
+ISAS = ("x86-64-v3", "x86-64-v4", "x86-64-v4-bf16")
+"""Kernel sets in the library's order."""
+
+DTYPES = {"float32": 0, "bfloat16": 1, "float16": 2}
+"""Element types that kernels take, with the library's numbers."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The XLA bridge; it opens the kernels beside it. An editable install has two package folders, so all are searched."""
+    folders = [pathlib.Path(folder) / "lib" for folder in jaxator.__path__]
+    for folder in folders:
+        path = folder / "libjaxator_xla.so"
+        if path.exists():
+            return ctypes.CDLL(str(path))
+    raise ImportError(f"libjaxator_xla.so is in none of {[str(f) for f in folders]}: build the project or install the wheel")
+
+
+def query(name: str, *numbers: int) -> int:
+    """Asks the library for a number: `name(int64, ...) -> int64`."""
+    function = getattr(library(), name)
+    function.restype = ctypes.c_int64
+    return function(*map(ctypes.c_int64, numbers))
+
+
+@functools.cache
+def attribute_version() -> np.int64:
+    return np.int64(query("jaxator_attribute_version"))
+
+
+def cpu_report() -> dict[str, Any]:
+    """What the library found: vendor, brand, supported and selected instruction sets."""
+    buffer = ctypes.create_string_buffer(4096)
+    library().jaxator_cpu_report(buffer, len(buffer))
+    return json.loads(buffer.value)
+
+
+def force_isa(name: str | None) -> None:
+    """Uses one kernel set from now on in this process (None: chosen by CPU model). For tests and measurements."""
+    error = ctypes.create_string_buffer(512)
+    index = -1 if name is None else ISAS.index(name)
+    if library().jaxator_cpu_force_isa(index, error, len(error)):
+        raise RuntimeError(error.value.decode())
+
+
+def _register() -> None:
+    lib = library()
+    refuse = jax.ffi.pycapsule(lib.jaxator_no_kernels)
+    for name in HANDLERS:
+        stages = {
+            "instantiate": jax.ffi.pycapsule(getattr(lib, f"jaxator_{name}_instantiate")),
+            "execute": jax.ffi.pycapsule(getattr(lib, f"jaxator_{name}")),
+        }
+        jax.ffi.register_ffi_target(PREFIX + name, stages, platform="cpu")
+        # A program lowered elsewhere may name the call for a GPU; this build then answers with an error that says so.
+        for platform in ("CUDA", "ROCM"):
+            jax.ffi.register_ffi_target(PREFIX + name, refuse, platform=platform)
+
+
+_register()
+
+
+def varying_axes(*arrays: Any) -> frozenset[str]:
+    """Manual mesh axes over which any of the arrays varies."""
+    return frozenset().union(*(jax.typeof(a).mat.varying for a in arrays))
+
+
+def vary(axes: frozenset[str], *arrays: jax.Array) -> tuple[jax.Array, ...]:
+    """The arrays, typed as varying over `axes` too. The transpose of this cast is the psum that a replicated operand's
+    gradient needs."""
+
+    def cast(array: jax.Array) -> jax.Array:
+        missing = tuple(sorted(axes - varying_axes(array)))
+        return jax.lax.pcast(array, missing, to="varying") if missing else array
+
+    return tuple(cast(array) for array in arrays)
+
+
+def call(handler: str, results: Sequence[jax.ShapeDtypeStruct], *operands: jax.Array, **attributes: Any) -> tuple[jax.Array, ...]:
+    """One custom call. Every operand must vary over the same manual axes (see `vary`); so do the results."""
+    axes = varying_axes(*operands)
+    if axes:
+        like = jax.typeof(operands[0])
+        results = [
+            jax.ShapeDtypeStruct(r.shape, r.dtype, sharding=NamedSharding(like.sharding.mesh, P()), manual_axis_type=like.mat)
+            for r in results
+        ]
+    target = jax.ffi.ffi_call(PREFIX + handler, list(results), vmap_method=None)
+    return tuple(target(*operands, version=attribute_version(), **attributes))
+
+
+def empty(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(tuple(shape), jnp.dtype(dtype))

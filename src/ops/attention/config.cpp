@@ -1,0 +1,73 @@
+#include "src/ops/attention/config.h"
+
+#include <algorithm>
+
+#include "src/ops/attention/scratch.h"
+
+namespace jaxator {
+namespace {
+
+/// Rows are dealt to parts only where batch entries and key/value heads are too few to keep a machine busy: 32 tasks. Fixed
+/// by the shape, so the bits are too.
+int64_t parts_of(const AttentionDesc& desc) {
+  constexpr int64_t kTasks = 32, kLeastRows = 256;
+  const int64_t pairs = std::max<int64_t>(1, desc.batch * desc.kv_heads);
+  if (pairs >= kTasks / 2) return 1;
+  return std::max<int64_t>(1, std::min(ceil_div(kTasks, pairs), ceil_div(rows_of(desc), kLeastRows)));
+}
+
+/// Every way in which scratch may be cut up, whatever CPU this runs on.
+template <class Body> void for_each_layout(const AttentionDesc& desc, Body&& body) {
+  for (CpuIsa isa : {CpuIsa::v3, CpuIsa::v4, CpuIsa::v4_bf16})
+    for (AttentionDot dot : {AttentionDot::f32, AttentionDot::bf16}) {
+      if (dot == AttentionDot::bf16 && (isa != CpuIsa::v4_bf16 || desc.type != DType::bf16)) continue;
+      AttentionDesc forced = desc;
+      forced.dot = dot;
+      body(pick_config(forced, cpu_features(), isa));
+    }
+}
+
+}  // namespace
+
+AttentionConfig pick_config(const AttentionDesc& desc, const CpuFeatures& cpu, CpuIsa isa) {
+  AttentionConfig config;
+  config.lanes = isa == CpuIsa::v3 ? 8 : 16;
+
+  const bool bf16_dot = desc.type == DType::bf16 && isa == CpuIsa::v4_bf16;
+  if (desc.dot == AttentionDot::bf16 && !bf16_dot)
+    throw UnsupportedError(std::string("dot=bf16: needs bfloat16 arrays and AVX512_BF16; type=") + name_of(desc.type) + ", isa=" + name_of(isa));
+  // Widening bfloat16 to float32 is exact and FMA is everywhere; the dot instruction pays only where it is faster.
+  const bool use_dot = desc.dot == AttentionDot::bf16 || (desc.dot == AttentionDot::by_cpu_model && bf16_dot && cpu.fast_bf16_dot);
+  config.dot = use_dot ? AttentionDot::bf16 : AttentionDot::f32;
+
+  // Packed rows live in the second-level cache (1 MiB on Zen 5): four forms of 256 rows of 128 words are 512 KiB as
+  // float32, so float32 takes half as many rows.
+  config.backward_rows = use_dot ? 256 : 128;
+
+  config.parts = parts_of(desc);
+  // One part: the sums of dk and dv are the slot's. They are S * (H + V) floats, the largest piece of scratch: keep all slots
+  // together under 256 MiB, but never fewer than 8 tasks at a time.
+  const int64_t sums = std::max<int64_t>(1, sums_floats(desc) * 4);
+  config.max_backward_slots = std::clamp<int64_t>((256ll << 20) / sums, 8, 64);
+  return config;
+}
+
+int64_t attention_slots(const AttentionDesc& desc) {
+  const int64_t pairs = desc.batch * desc.kv_heads;
+  const int64_t forward = pairs * ceil_div(rows_of(desc), AttentionConfig{}.forward_rows);
+  return std::clamp<int64_t>(std::max(forward, pairs * parts_of(desc)), 1, 64);
+}
+
+int64_t attention_forward_scratch_bytes(const AttentionDesc& desc, int64_t slots) {
+  int64_t bytes = 0;
+  for_each_layout(desc, [&](const AttentionConfig& config) { bytes = std::max(bytes, forward_bytes(desc, config, slots)); });
+  return bytes;
+}
+
+int64_t attention_backward_scratch_bytes(const AttentionDesc& desc, int64_t slots) {
+  int64_t bytes = 0;
+  for_each_layout(desc, [&](const AttentionConfig& config) { bytes = std::max(bytes, backward_bytes(desc, config, slots)); });
+  return bytes;
+}
+
+}  // namespace jaxator

@@ -1,0 +1,41 @@
+/// @file
+/// What was decided for one attention on a CPU.
+#pragma once
+
+#include <cstdint>
+
+#include "jaxator/attention.h"
+#include "jaxator/cpu.h"
+
+namespace jaxator {
+
+struct AttentionConfig {
+  AttentionDot dot = AttentionDot::f32;  // never by_cpu_model
+  int lanes = 16;                        // 32-bit lanes of a vector
+
+  int64_t forward_rows = 256;      // query rows of one task
+  int64_t forward_key_tile = 128;  // keys packed at a time
+  int64_t backward_rows = 256;     // query rows packed at a time
+  int64_t backward_key_tile = 64;
+
+  /// Parts that the rows of one batch entry and key/value head are dealt to in the backward pass. Each part has its own sum of
+  /// dk and dv; the sums are added in order.
+  int64_t parts = 1;
+  /// Backward scratch is bounded by running no more than this many tasks at a time.
+  int64_t max_backward_slots = 64;
+
+  int group() const { return dot == AttentionDot::bf16 ? 2 : 1; }  // elements of a 32-bit word
+  int tile_rows() const { return lanes / 2; }                      // of a register tile
+  int tile_columns() const { return lanes * 2; }                   // of a register tile; query rows of a row tile
+};
+
+/// Throws UnsupportedError for a route that the type or the instruction set lacks.
+AttentionConfig pick_config(const AttentionDesc& desc, const CpuFeatures& cpu, CpuIsa isa);
+
+/// Query rows of one batch entry and key/value head: row r is query r / G of head r % G, with G = heads / kv_heads.
+inline int64_t heads_per_group(const AttentionDesc& desc) { return desc.kv_heads == 0 ? 0 : desc.heads / desc.kv_heads; }
+inline int64_t rows_of(const AttentionDesc& desc) { return desc.query_length * heads_per_group(desc); }
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+}  // namespace jaxator
