@@ -3,11 +3,13 @@
 set(JAXATOR_JAXLIB 0.10.2)
 set(JAXATOR_XLA_INCLUDE "" CACHE PATH "Folder that holds xla/ffi/api/ffi.h of jaxlib ${JAXATOR_JAXLIB}")
 
-
 if(NOT JAXATOR_XLA_INCLUDE)
   set(download "${CMAKE_BINARY_DIR}/jaxlib-${JAXATOR_JAXLIB}")
   if(NOT EXISTS "${download}/jaxlib/include/xla/ffi/api/ffi.h")
-    find_program(JAXATOR_PYTHON NAMES python3 python REQUIRED)
+    set(JAXATOR_PYTHON "${Python_EXECUTABLE}")  # set by scikit-build-core: the Python that has the build requirements
+    if(NOT JAXATOR_PYTHON)
+      find_program(JAXATOR_PYTHON NAMES python3 python REQUIRED)
+    endif()
     message(STATUS "Fetching the FFI headers of jaxlib ${JAXATOR_JAXLIB}")
     execute_process(COMMAND ${JAXATOR_PYTHON} ${CMAKE_SOURCE_DIR}/tools/fetch_xla_headers.py ${JAXATOR_JAXLIB} ${download}
       COMMAND_ERROR_IS_FATAL ANY)

@@ -13,11 +13,9 @@ def main(version: str, folder: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         # The headers do not depend on the Python version; 3.11 is one that the package was built for.
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
-             "--python-version=3.11", f"--dest={temporary}", f"jaxlib=={version}"],
-            check=True,
-        )
+        options = "--quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version=3.11".split()
+        command = [sys.executable, "-m", "pip", "download", *options, f"--dest={temporary}", f"jaxlib=={version}"]
+        subprocess.run(command, check=True)
         (wheel,) = pathlib.Path(temporary).glob("*.whl")
         headers = pathlib.Path(temporary, "headers")
         with zipfile.ZipFile(wheel) as archive:

@@ -5,8 +5,24 @@
 """
 
 from jaxator._errors import UnsupportedError
+from jaxator._export import export_checks
+from jaxator.attention import dot_product_attention, flax_attention, merge_attention
+from jaxator.layer_norm import layer_norm
 from jaxator.rms_norm import add_rms_norm, rms_norm
+from jaxator.rope import rope
+from jaxator.swiglu import swiglu
 
 __version__ = "0.1.0"
 
-__all__ = ["UnsupportedError", "add_rms_norm", "rms_norm"]
+__all__ = [
+    "UnsupportedError",
+    "add_rms_norm",
+    "dot_product_attention",
+    "export_checks",
+    "flax_attention",
+    "layer_norm",
+    "merge_attention",
+    "rms_norm",
+    "rope",
+    "swiglu",
+]

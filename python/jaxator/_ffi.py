@@ -25,8 +25,13 @@ PREFIX = "jaxator."
 """Custom-call targets are named `jaxator.<handler>`."""
 
 HANDLERS = (
+    "layer_norm_forward",
+    "layer_norm_backward",
     "rms_norm_forward",
     "rms_norm_backward",
+    "rope",
+    "swiglu_forward",
+    "swiglu_backward",
 )
 
 ISAS = ("x86-64-v3", "x86-64-v4", "x86-64-v4-bf16")

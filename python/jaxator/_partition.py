@@ -131,11 +131,12 @@ def _automatic(local: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
 
         return mesh, lower, shardings(rule.results), shardings(rule.operands)
 
-    factors = {f for dims in (*rule.operands, *rule.results) for d in dims for f in d}
+    # In the order of appearance, as Shardy's verifier wants them.
+    factors = dict.fromkeys(f for dims in (*rule.operands, *rule.results) for d in dims for f in d)
     op.def_partition(
         partition=partition,
         sharding_rule=rule.text(),
-        need_replication_factors=tuple(sorted(rule.replicated & factors)),
+        need_replication_factors=tuple(f for f in factors if f in rule.replicated),
         **dict(rule.sizes),
     )
     return op
@@ -154,16 +155,18 @@ def _explicit_solution(rule: Rule, mesh: AbstractMesh, operands: Sequence[jax.Ar
     return rule.solve([jax.typeof(a).sharding.spec for a in operands], [a.shape for a in operands], dict(mesh.shape))
 
 
+def _resharded(rule: Rule, mesh: AbstractMesh, chosen: Mapping[str, Axes], operands: Sequence[jax.Array]) -> list[jax.Array]:
+    return [
+        jax.sharding.reshard(a, NamedSharding(mesh, rule.spec(dims, chosen))) for a, dims in zip(operands, rule.operands, strict=True)
+    ]
+
+
 def align(rule: Rule, operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """The operands with types that fit the rule. Runs outside the op's custom_vjp, so that JAX itself transposes the casts:
     the gradient of a replicated operand is summed, that of a resharded one goes back to its sharding."""
     mesh = _explicit_mesh(operands)
     if mesh is not None:
-        chosen = _explicit_solution(rule, mesh, operands)
-        operands = [
-            jax.sharding.reshard(a, NamedSharding(mesh, rule.spec(dims, chosen)))
-            for a, dims in zip(operands, rule.operands, strict=True)
-        ]
+        operands = _resharded(rule, mesh, _explicit_solution(rule, mesh, operands), operands)
     return _ffi.vary(_ffi.varying_axes(*operands), *operands)
 
 
@@ -178,6 +181,7 @@ def call(local: Callable[..., Any], rule: Rule, operands: Sequence[jax.Array]) -
     mesh = _explicit_mesh(operands)
     if mesh is not None:
         chosen = _explicit_solution(rule, mesh, operands)
+        operands = _resharded(rule, mesh, chosen, operands)  # residuals and cotangents; aligned operands stay as they are
         return jax.shard_map(
             lambda *shards: _local(local, rule, chosen, shards),
             mesh=mesh,

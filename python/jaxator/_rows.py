@@ -127,6 +127,12 @@ def map_batch(formula: Callable[..., Any], batch_dims: int, ranks: Sequence[int]
     return mapped
 
 
+def extents(x: jax.Array, batch_dims: int) -> tuple[tuple[int, ...], int, int]:
+    """(mapped dimensions, columns, rows of one mapped element) of a row array."""
+    batch, columns = x.shape[:batch_dims], x.shape[-1]
+    return batch, columns, int(np.prod(x.shape[batch_dims:-1])) if columns else 0
+
+
 def first_order(op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Marks a backward pass as the end of differentiation: a derivative of it raises UnsupportedError."""
 

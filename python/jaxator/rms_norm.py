@@ -66,8 +66,7 @@ def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[j
 def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
     """sum, [weight], dy, [dsum] -> dx, [dweight]; the residual's gradient is dx."""
     total = operands[0]
-    batch, columns = total.shape[:batch_dims], total.shape[-1]
-    rows = total.size // columns // max(1, int(np.prod(batch))) if total.size else 0
+    batch, columns, rows = _rows.extents(total, batch_dims)
 
     def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(total.shape, total.dtype)]

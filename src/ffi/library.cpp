@@ -1,11 +1,15 @@
 /// @file
 /// C functions that Python calls through ctypes: what this library is, what the CPU offers, which kernels are in use.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "jaxator/cpu.h"
 #include "jaxator/rms_norm.h"
 #include "src/ffi/ffi.h"
+#include "src/runtime/cpu_kernels.h"
 
 #define JAXATOR_C_API extern "C" __attribute__((visibility("default")))
 
@@ -60,6 +64,92 @@ JAXATOR_C_API int jaxator_cpu_force_isa(int isa, char* error, int capacity) {
 JAXATOR_C_API int64_t jaxator_rms_norm_scratch_floats(int64_t dtype, int64_t rows, int64_t columns) {
   return jaxator::rms_norm_scratch_floats(
       {.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns, .has_weight = true});
+}
+
+// ---- for explain: `jaxator_<op>_describe(numbers, out, capacity)` writes the config of a call as JSON ----------------------
+
+namespace {
+
+/// One JSON object, written field by field.
+class Object {
+ public:
+  Object() { field("isa", json_text(name_of(jaxator::cpu_isa()))); }
+  Object& field(const char* name, const std::string& json) {
+    text_ += (text_.empty() ? "\"" : ", \"") + std::string(name) + "\": " + json;
+    return *this;
+  }
+  Object& field(const char* name, int64_t value) { return field(name, std::to_string(value)); }
+  Object& flag(const char* name, bool value) { return field(name, value ? std::string("true") : std::string("false")); }
+  int write(char* out, int capacity) const { return copy_text("{" + text_ + "}", out, capacity); }
+
+ private:
+  std::string text_;
+};
+
+/// Configs of the norms have the same fields.
+template <class Desc> int describe_norm(const Desc& desc, char* out, int capacity) {
+  const auto config = pick_config(desc, jaxator::cpu_features());
+  return Object()
+      .field("forward_rows_per_task", config.forward_rows)
+      .field("forward_tasks", (desc.rows + config.forward_rows - 1) / config.forward_rows)
+      .field("backward_rows_per_task", config.backward_rows)
+      .field("backward_tasks", config.backward_tasks)
+      .flag("streaming_stores", config.stream)
+      .write(out, capacity);
+}
+
+}  // namespace
+
+/// numbers: dtype, rows, columns, has_residual, has_weight.
+JAXATOR_C_API int jaxator_rms_norm_describe(const int64_t* n, char* out, int capacity) {
+  return describe_norm(jaxator::RmsNormDesc{.type = static_cast<jaxator::DType>(n[0]), .rows = n[1], .columns = n[2],
+                                            .has_residual = n[3] != 0, .has_weight = n[4] != 0}, out, capacity);
+}
+
+/// numbers: dtype, rows, columns, has_weight, has_bias.
+JAXATOR_C_API int jaxator_layer_norm_describe(const int64_t* n, char* out, int capacity) {
+  return describe_norm(jaxator::LayerNormDesc{.type = static_cast<jaxator::DType>(n[0]), .rows = n[1], .columns = n[2],
+                                              .has_weight = n[3] != 0, .has_bias = n[4] != 0}, out, capacity);
+}
+
+/// numbers: dtype, rows, columns of y, packed.
+JAXATOR_C_API int jaxator_swiglu_describe(const int64_t* n, char* out, int capacity) {
+  using namespace jaxator;
+  const SwigluDesc desc{.type = static_cast<DType>(n[0]), .rows = n[1], .columns = n[2], .packed = n[3] != 0};
+  const SwigluConfig config = pick_config(desc, cpu_features());
+  return Object()
+      .field("elements_per_task", config.piece * config.task_pieces)
+      .field("tasks", (config.pieces + config.task_pieces - 1) / std::max<int64_t>(1, config.task_pieces))
+      .flag("streaming_stores", config.stream)
+      .write(out, capacity);
+}
+
+/// numbers: dtype, rows, heads, columns of a head, rows of angles.
+JAXATOR_C_API int jaxator_rope_describe(const int64_t* n, char* out, int capacity) {
+  using namespace jaxator;
+  const RopeDesc desc{.type = static_cast<DType>(n[0]), .rows = n[1], .heads = n[2], .columns = n[3], .angle_rows = n[4]};
+  const RopeConfig config = pick_config(desc, cpu_features());
+  return Object()
+      .field("rows_per_task", config.task_rows)
+      .field("tasks", (desc.rows + config.task_rows - 1) / config.task_rows)
+      .flag("streaming_stores", config.stream)
+      .write(out, capacity);
+}
+
+// ---- for measurements: the limits that kernels are compared with, each with all threads -----------------------------------
+
+/// Nanoseconds of one memcpy dealt to `threads` threads.
+JAXATOR_C_API int64_t jaxator_copy_nanoseconds(int64_t to, int64_t from, int64_t bytes, int64_t threads) {
+  using Clock = std::chrono::steady_clock;
+  jaxator::ThreadPool pool(static_cast<int>(threads));
+  const int64_t share = (bytes + threads - 1) / threads;
+  auto body = [&](int64_t task, int64_t) {
+    const int64_t begin = task * share, size = std::min(share, bytes - begin);
+    if (size > 0) std::memcpy(reinterpret_cast<char*>(to) + begin, reinterpret_cast<const char*>(from) + begin, static_cast<size_t>(size));
+  };
+  const auto start = Clock::now();
+  pool.parallel_for(threads, threads, body);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
 /// Registered for platforms whose kernels are not in this build.

@@ -2,7 +2,12 @@
 /// Compiled once for each instruction set; see cpu_kernels.h.
 #include "src/runtime/cpu_kernels.h"
 
+#include "src/ops/attention/cpu.h"
+#include "src/ops/layer_norm/cpu.h"
 #include "src/ops/rms_norm/cpu.h"
+#include "src/ops/rope/cpu.h"
+#include "src/ops/swiglu/cpu.h"
+#include "src/tile/cpu/peak.h"
 
 namespace jaxator::JAXATOR_ISA {
 namespace {
@@ -10,6 +15,14 @@ namespace {
 constexpr CpuKernels kTable = {
     .rms_norm_forward = rms_norm_forward,
     .rms_norm_backward = rms_norm_backward,
+    .layer_norm_forward = layer_norm_forward,
+    .layer_norm_backward = layer_norm_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .rope = rope,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .peak_flops = peak_flops,
 };
 
 }  // namespace

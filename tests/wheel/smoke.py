@@ -64,7 +64,8 @@ def op_sizes() -> Counter:
     for path in BUILD.rglob("*.o"):
         if match := re.search(r"/src/(?:ops/(\w+)/|ffi/(\w+)\.cpp|(\w+)/)", str(path)):
             with path.open("rb") as file:
-                allocated = sum(section["sh_size"] for section in ELFFile(file).iter_sections() if section["sh_flags"] & SHF_ALLOC)
+                sections = [section for section in ELFFile(file).iter_sections() if section["sh_flags"] & SHF_ALLOC]
+                allocated = sum(section["sh_size"] for section in sections)
             op = match[1] or match[2]
             sizes[op if op and (ROOT / "src" / "ops" / op).is_dir() else "(run time)"] += allocated
     return sizes
@@ -95,14 +96,15 @@ def check_contents(wheel: Path) -> None:
 
 
 def prepared(environment: Environment, python: str, wheel: Path) -> Path:
-    """The Python of a virtual environment with this wheel in it. It is kept, and made anew only if its parts have changed."""
+    """The Python of a virtual environment with this wheel in it, kept between runs and made anew if its parts changed."""
     folder, wheel_hash = CACHE / environment.name, hashlib.sha256(wheel.read_bytes()).hexdigest()
     stamp, executable = folder / "contents.json", folder / "bin" / "python"
     # The newest jax is looked for again whenever the project's own environment got another one.
     newest = output_of(sys.executable, "-c", "import jax; print(jax.__version__)").strip()
     parts = {"python": python, "jax": environment.jax, "newest": newest, "metadata": metadata_hash(wheel)}
     was = json.loads(stamp.read_text()) if stamp.exists() else {}
-    install = [executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
+    options = "--quiet --disable-pip-version-check --no-input --only-binary=:all:".split()
+    install = [executable, "-m", "pip", "install", *options]
     path = os.environ | {"PATH": str(folder / "bin")}
     if {**was, "wheel": None} != {**parts, "wheel": None}:
         shutil.rmtree(folder, ignore_errors=True)

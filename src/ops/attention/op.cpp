@@ -99,11 +99,10 @@ std::string attention_describe(const AttentionDesc& desc) {
   const CpuIsa isa = cpu_isa();
   const AttentionConfig config = pick_config(desc, cpu_features(), isa);
   const auto field = [](const char* name, int64_t value) { return std::string(", \"") + name + "\": " + std::to_string(value); };
-  return std::string("{\"kernel\": \"") + (config.dot == AttentionDot::bf16 ? "flash_bf16dot" : "flash_f32fma") + "\", \"isa\": \"" + name_of(isa) +
-         "\"" + field("query_tile", config.tile_columns()) + field("key_tile", config.forward_key_tile) +
-         field("task_rows", config.forward_rows) + field("backward_key_tile", config.backward_key_tile) +
-         field("backward_task_rows", config.backward_rows) + field("backward_parts", config.parts) +
-         field("slots", attention_slots(desc)) + "}";
+  return std::string("{\"kernel\": \"") + (config.dot == AttentionDot::bf16 ? "flash_bf16dot" : "flash_f32") + "\", \"isa\": \"" + name_of(isa) + "\"" +
+         field("query_tile", config.tile_columns()) + field("forward_key_tile", config.forward_key_tile) +
+         field("forward_task_rows", config.forward_rows) + field("backward_key_tile", config.backward_key_tile) +
+         field("backward_task_rows", config.backward_rows) + field("backward_parts", config.parts) + field("slots", attention_slots(desc)) + "}";
 }
 
 }  // namespace jaxator

@@ -16,7 +16,7 @@ template <class Dot_, class T_> struct Route {
 };
 
 /// Calls launch(Route{}).
-template <class Launch> void with_route(const AttentionDesc& desc, const AttentionConfig& config, Launch&& launch) {
+template <class Launch> void with_route(const AttentionDesc& desc, [[maybe_unused]] const AttentionConfig& config, Launch&& launch) {
 #if defined(__AVX512BF16__)
   if (config.dot == AttentionDot::bf16) return launch(Route<DotBf16, Bf16>{});
 #endif

@@ -7,7 +7,6 @@
 #include "src/ops/attention/scratch.h"
 #include "src/tile/cpu/dot.h"
 #include "src/tile/cpu/exp.h"
-#include "src/tile/cpu/lanes.h"
 #include "src/tile/cpu/transpose.h"
 
 namespace jaxator::JAXATOR_ISA {

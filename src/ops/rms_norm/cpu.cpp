@@ -18,17 +18,14 @@ template <class T_, bool residual_, bool weight_> struct Variant {
 };
 
 /// Calls launch(Variant{}) for the desc's types and options.
-template <class T, class Launch> void with_options(const RmsNormDesc& desc, Launch&& launch) {
-  if (desc.has_residual)
-    desc.has_weight ? launch(Variant<T, true, true>{}) : launch(Variant<T, true, false>{});
-  else
-    desc.has_weight ? launch(Variant<T, false, true>{}) : launch(Variant<T, false, false>{});
-}
-
 template <class Launch> void with_variant(const RmsNormDesc& desc, Launch&& launch) {
-  if (desc.type == DType::f32) return with_options<float>(desc, launch);
-  if (desc.type == DType::bf16) return with_options<Bf16>(desc, launch);
-  with_options<Fp16>(desc, launch);
+  with_type(desc.type, [&](auto type) {
+    using T = decltype(type);
+    if (desc.has_residual)
+      desc.has_weight ? launch(Variant<T, true, true>{}) : launch(Variant<T, true, false>{});
+    else
+      desc.has_weight ? launch(Variant<T, false, true>{}) : launch(Variant<T, false, false>{});
+  });
 }
 
 /// 1 / sqrt(mean square + epsilon) in double: one row's worth of rounding less, for a few clocks a row.
@@ -51,15 +48,16 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
     return load_pair(x + c, which);
   };
   const float squares = sum_pairs<1>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
+                          // The next row is on its way before the first store of this one: with stores to memory
+                          // between them, reads and writes would take turns.
+                          prefetch_pair(x + columns + c);
+                          if constexpr (V::residual) prefetch_pair(residual + columns + c);
                           const Pair s = input(c, which);
                           sums.value[0] += s * s;
                         }).total(0);
 
   const Pair scale = splat(inverse_rms(squares, columns, desc.epsilon));
   for_pairs_stored(stream, y, columns, [&](int64_t c, auto which) {
-    // The next row comes in while this one goes out; otherwise reading and writing take turns.
-    prefetch_pair(x + columns + c);
-    if constexpr (V::residual) prefetch_pair(residual + columns + c);
     const Pair s = input(c, which);
     if constexpr (V::residual) store_pair(total + c, s, which);
     if constexpr (V::weight)
@@ -84,6 +82,8 @@ void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int6
     return d;
   };
   const Sums<2> sums = sum_pairs<2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
+    prefetch_pair(s + columns + c);
+    prefetch_pair(dy + columns + c);
     const Pair v = load_pair(s + c, which);
     sums.value[0] += v * v;
     sums.value[1] += weighted(c, which, load_pair(dy + c, which)) * v;
@@ -92,8 +92,6 @@ void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int6
   const Pair scale = splat(r), along = splat(r * r * r * (sums.total(1) / static_cast<float>(columns)));
 
   for_pairs_stored(stream, dx, columns, [&](int64_t c, auto which) {
-    prefetch_pair(s + columns + c);
-    prefetch_pair(dy + columns + c);
     const Pair v = load_pair(s + c, which), d = load_pair(dy + c, which);
     Pair ds = scale * weighted(c, which, d) - along * v;
     if constexpr (V::residual) ds += load_pair(dsum + c, which);

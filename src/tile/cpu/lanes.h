@@ -8,6 +8,13 @@
 
 namespace jaxator::JAXATOR_ISA {
 
+/// Calls launch(T{}) for the storage type.
+template <class Launch> void with_type(DType type, Launch&& launch) {
+  if (type == DType::f32) return launch(float{});
+  if (type == DType::bf16) return launch(Bf16{});
+  launch(Fp16{});
+}
+
 /// 2 * kLanes floats in the order of memory.
 struct Pair {
   f32v lo{}, hi{};
@@ -23,6 +30,10 @@ struct Pair {
 };
 
 inline constexpr int kPair = 2 * kLanes;
+
+/// f of each vector.
+template <class F> JAXATOR_INLINE Pair each(F&& f, Pair x) { return {f(x.lo), f(x.hi)}; }
+template <class F> JAXATOR_INLINE Pair each(F&& f, Pair x, Pair y) { return {f(x.lo, y.lo), f(x.hi, y.hi)}; }
 
 /// Which elements of a pair exist, and how it is stored.
 struct Whole {};
@@ -52,6 +63,13 @@ template <class T> JAXATOR_INLINE void store_pair(T* p, Pair x, Part part) {
   if (part.elements <= kLanes) return store_f32(p, x.lo, part.elements);
   store_f32(p, x.lo);
   store_f32(p + kLanes, x.hi, part.elements - kLanes);
+}
+
+/// x with zeros where elements are missing.
+JAXATOR_INLINE Pair present(Pair x, Whole) { return x; }
+JAXATOR_INLINE Pair present(Pair x, Streamed) { return x; }
+JAXATOR_INLINE Pair present(Pair x, Part part) {
+  return {select(iota() < part.elements, x.lo, f32v{}), select(iota() + kLanes < part.elements, x.hi, f32v{})};
 }
 
 /// x as it reads after a store to T.

@@ -28,6 +28,10 @@ inline constexpr int kLanes = kVectorBytes / 4;
 typedef float f32v __attribute__((vector_size(kVectorBytes)));
 typedef int32_t i32v __attribute__((vector_size(kVectorBytes)));
 typedef uint32_t u32v __attribute__((vector_size(kVectorBytes)));
+typedef double f64v __attribute__((vector_size(kVectorBytes)));
+typedef int64_t i64v __attribute__((vector_size(kVectorBytes)));
+typedef float f32h __attribute__((vector_size(kVectorBytes / 2)));
+typedef int32_t i32h __attribute__((vector_size(kVectorBytes / 2)));
 typedef uint16_t u16h __attribute__((vector_size(kVectorBytes / 2)));
 typedef uint16_t u16v __attribute__((vector_size(kVectorBytes)));
 
@@ -57,11 +61,65 @@ JAXATOR_INLINE u16v join(u16h low, u16h high) {
   return (u16v)_mm256_set_m128i((__m128i)high, (__m128i)low);
 #endif
 }
+JAXATOR_INLINE f32v join(f32h low, f32h high) { return (f32v)join((u16h)low, (u16h)high); }
+JAXATOR_INLINE i32v join(i32h low, i32h high) { return (i32v)join((u16h)low, (u16h)high); }
 JAXATOR_INLINE f32v splat(float x) { return x - f32v{}; }  // exact, keeps -0.0
 JAXATOR_INLINE i32v splat(int32_t x) { return x - i32v{}; }
 JAXATOR_INLINE f32v select(i32v mask, f32v a, f32v b) { return (f32v)((mask & (i32v)a) | (~mask & (i32v)b)); }
 JAXATOR_INLINE f32v vmax(f32v a, f32v b) { return a > b ? a : b; }  // one vmaxps; b where a is NaN
 JAXATOR_INLINE f32v vmin(f32v a, f32v b) { return a < b ? a : b; }
+/// a * b + c with one rounding, where the algorithm needs it and not only gains by it.
+JAXATOR_INLINE f64v fused(f64v a, f64v b, f64v c) {
+#if defined(__AVX512F__)
+  return (f64v)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#else
+  return (f64v)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#endif
+}
+
+/// 1 / x within 1.5 ulp for 2^-125 <= |x| <= 2^125. A division occupies the divider for as long as 8 to 16 multiplications.
+JAXATOR_INLINE f32v reciprocal(f32v x) {
+#if defined(__AVX512F__)
+  const f32v guess = (f32v)_mm512_rcp14_ps((__m512)x);
+  return guess + guess * (1.0f - x * guess);
+#else
+  return 1.0f / x;
+#endif
+}
+
+/// a and b are 2 * kLanes values in a row: those at even (odd) places, and back.
+JAXATOR_INLINE f32v even_places(f32v a, f32v b) {
+#if defined(__AVX512F__)
+  const __m512i from = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return (f32v)_mm512_permutex2var_ps((__m512)a, from, (__m512)b);
+#else
+  return (f32v)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88), 0xd8);
+#endif
+}
+JAXATOR_INLINE f32v odd_places(f32v a, f32v b) {
+#if defined(__AVX512F__)
+  const __m512i from = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return (f32v)_mm512_permutex2var_ps((__m512)a, from, (__m512)b);
+#else
+  return (f32v)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd), 0xd8);
+#endif
+}
+JAXATOR_INLINE f32v alternate_low(f32v even, f32v odd) {
+#if defined(__AVX512F__)
+  const __m512i from = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return (f32v)_mm512_permutex2var_ps((__m512)even, from, (__m512)odd);
+#else
+  return (f32v)_mm256_permute2f128_ps(_mm256_unpacklo_ps((__m256)even, (__m256)odd), _mm256_unpackhi_ps((__m256)even, (__m256)odd), 0x20);
+#endif
+}
+JAXATOR_INLINE f32v alternate_high(f32v even, f32v odd) {
+#if defined(__AVX512F__)
+  const __m512i from = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  return (f32v)_mm512_permutex2var_ps((__m512)even, from, (__m512)odd);
+#else
+  return (f32v)_mm256_permute2f128_ps(_mm256_unpacklo_ps((__m256)even, (__m256)odd), _mm256_unpackhi_ps((__m256)even, (__m256)odd), 0x31);
+#endif
+}
 JAXATOR_INLINE i32v iota() { i32v v; for (int i = 0; i < kLanes; i++) v[i] = i; return v; }
 
 /// Sum of all lanes, pairwise: the order is fixed, so every caller gets the same bits.

@@ -1,0 +1,172 @@
+"""The attention op: custom_vjp > custom_vmap > partition > custom call."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+from jax.custom_derivatives import SymbolicZero
+
+from jaxator import _dispatch, _ffi, _partition, _rows
+from jaxator.attention import formula
+from jaxator.attention.options import BIAS, MASK, Options
+
+# ---- one device ------------------------------------------------------------------------------------------------------
+
+
+def _scratch(options: Options, operands: Sequence[Any], backward: bool, bias_gradient: bool) -> tuple[int, int]:
+    """(slots, bytes) for these local shapes."""
+    q, k, v, named = options.unpack(operands)
+    sizes = (*q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:], v.shape[3])
+    bias = named[BIAS].shape if options.has(BIAS) else (1, 1, 1, 1)
+    numbers = (_ffi.DTYPES[q.dtype.name], *sizes, *bias, bias_gradient, backward)
+    slots = _ffi.query("jaxator_attention_slots", *numbers)
+    return slots, _ffi.query("jaxator_attention_scratch_bytes", *numbers, slots)
+
+
+def _forward(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
+    q, _, v = operands[:3]
+
+    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        slots, size = _scratch(options, operands, backward=False, bias_gradient=False)
+        results = [_ffi.empty((*q.shape[:3], v.shape[3]), q.dtype), _ffi.empty(q.shape[:3], jnp.float32), _ffi.empty((size,), jnp.uint8)]
+        attributes = dict(options.attributes(), bias_gradient=False, slots=np.int64(slots))
+        return _ffi.call("attention_forward", results, *operands, **attributes)[:2]
+
+    return _dispatch.run(options.choice, kernel, functools.partial(formula.attention, options), *operands)
+
+
+def _backward(options: Options, bias_gradient: bool, *operands: jax.Array) -> tuple[jax.Array, ...]:
+    """Inputs, out, lse, dout, dlse -> dq, dk, dv, [dbias float32]."""
+    inputs = operands[:-4]
+    differentiated = 3 + bias_gradient
+
+    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        slots, size = _scratch(options, inputs, backward=True, bias_gradient=bias_gradient)
+        results = [_ffi.empty(a.shape, a.dtype) for a in inputs[:3]]
+        results += [_ffi.empty(inputs[3].shape, jnp.float32)] * bias_gradient + [_ffi.empty((size,), jnp.uint8)]
+        attributes = dict(options.attributes(), bias_gradient=bias_gradient, slots=np.int64(slots))
+        return _ffi.call("attention_backward", results, *operands, **attributes)[:differentiated]
+
+    def xla(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        inputs, (_, _, dout, dlse) = operands[:-4], operands[-4:]
+
+        def function(*leading: jax.Array) -> tuple[jax.Array, ...]:
+            return formula.attention(options, *leading, *inputs[differentiated:])
+
+        leading = tuple(a.astype(jnp.float32) if i == 3 else a for i, a in enumerate(inputs[:differentiated]))
+        return jax.vjp(function, *leading)[1]((dout, dlse))
+
+    return _dispatch.run(options.choice, kernel, xla, *operands)
+
+
+# ---- sharding and vmap -----------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Direction:
+    """One direction of the op with its options: hashable, called with arrays."""
+
+    options: Options
+    backward: bool = False
+    bias_gradient: bool = False
+
+    def local(self, *operands: jax.Array) -> tuple[jax.Array, ...]:
+        return _backward(self.options, self.bias_gradient, *operands) if self.backward else _forward(self.options, *operands)
+
+    def rule(self, operands: Sequence[Any]) -> _partition.Rule:
+        return self.options.rule(operands, self.backward, self.bias_gradient)
+
+    def __call__(self, *operands: jax.Array) -> tuple[jax.Array, ...]:
+        return _batched(self)(*operands)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Local:
+    direction: Direction
+
+    def __call__(self, *operands: jax.Array) -> tuple[jax.Array, ...]:
+        return self.direction.local(*operands)
+
+
+@functools.lru_cache(maxsize=1024)
+def _batched(direction: Direction) -> Callable[..., Any]:
+    @jax.custom_batching.custom_vmap
+    def run(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        return _partition.call(_Local(direction), direction.rule(operands), operands)
+
+    @run.def_vmap
+    def run_vmap(size: int, batched: Sequence[bool], *operands: jax.Array) -> tuple[Any, Any]:
+        """The mapped dimension becomes part of the batch, which is the leading dimension of every operand."""
+        batch = operands[0].shape[1 if batched[0] else 0]
+        may_broadcast = [3 + i for i, name in enumerate(direction.options.present) if name in (BIAS, MASK)]
+        merged = []
+        for i, (array, is_mapped) in enumerate(zip(operands, batched, strict=True)):
+            own = array.shape[1:] if is_mapped else array.shape
+            # A bias or mask that every batch shares stays so, unless its gradient is wanted for each mapped element.
+            if i in may_broadcast and own[0] == 1 and not is_mapped and not (direction.bias_gradient and i == 3):
+                merged.append(array)
+                continue
+            full = jnp.broadcast_to(array if is_mapped else array[None], (size, *own))
+            if own[0] != batch:
+                full = jnp.broadcast_to(full, (size, batch, *own[1:]))
+            merged.append(full.reshape(size * batch, *own[1:]))
+        results = list(direction(*merged))
+        for i, result in enumerate(results):
+            results[i] = result.reshape(size, batch, *result.shape[1:])
+        if direction.bias_gradient:
+            bias = operands[3]
+            if bias.shape[1 if batched[3] else 0] != batch:
+                results[3] = jnp.sum(results[3], axis=1, keepdims=True)
+        return tuple(results), tuple(True for _ in results)
+
+    return run
+
+
+# ---- gradient --------------------------------------------------------------------------------------------------------
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def attention(options: Options, operands: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    out, lse = Direction(options)(*operands)
+    return out, lse
+
+
+def _attention_fwd(options: Options, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    values = tuple(o.value for o in operands)
+    out, lse = attention(options, values)
+    out, lse = checkpoint_name(out, "jaxator.attention.out"), checkpoint_name(lse, "jaxator.attention.lse")
+    # The structure of this entry, not a value, says whether the bias needs its gradient: that choice is static.
+    bias_gradient = ((),) if options.has(BIAS) and operands[3].perturbed else ()
+    return (out, lse), (values, out, lse, bias_gradient)
+
+
+@_rows.first_order("dot_product_attention")
+def _gradients(options: tuple[Options, bool], *operands: jax.Array) -> tuple[jax.Array, ...]:
+    return Direction(options[0], backward=True, bias_gradient=options[1])(*operands)
+
+
+def _attention_bwd(options: Options, residuals: Any, cotangents: Any) -> tuple[Any]:
+    operands, out, lse, bias_gradient = residuals
+    dout, dlse = (jnp.zeros(c.shape, c.dtype) if isinstance(c, SymbolicZero) else c for c in cotangents)
+    gradients = list(_gradients((options, bool(bias_gradient)), *operands, out, lse, dout, dlse))
+    if bias_gradient:
+        gradients[3] = gradients[3].astype(operands[3].dtype)
+    elif options.has(BIAS):
+        gradients.append(jnp.zeros_like(operands[3]))
+    integers = [np.zeros(a.shape, jax.dtypes.float0) for a in operands[len(gradients) :]]
+    return ((*gradients, *integers),)
+
+
+attention.defvjp(_attention_fwd, _attention_bwd, symbolic_zeros=True)
+
+
+def default_scale(head_size: int) -> float:
+    return 1 / math.sqrt(head_size) if head_size else 1.0

@@ -1,0 +1,3 @@
+from jaxator.cli import main
+
+main()

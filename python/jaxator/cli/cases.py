@@ -1,0 +1,168 @@
+"""What is measured: each op at real model shapes, with the work it must do, the peers it is compared with and its limit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxator
+from jaxator.cli import peers
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One op at one shape, both directions to be measured as `directions` says."""
+
+    op: str
+    text: str
+    """The shape and options."""
+    dtype: str
+    fn: Callable[..., Any]
+    operands: tuple[jax.ShapeDtypeStruct, ...]
+    gradients: tuple[int, ...]
+    """Operands whose gradients the backward pass returns."""
+    peers: Mapping[str, Callable[..., Any]]
+    """Name -> the same formula without Jaxator."""
+    flops: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Direction -> floating-point operations, for an op whose limit is arithmetic."""
+    passes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Direction -> bytes that must move, each pass's inputs and results once, for an op whose limit is memory."""
+    directions: tuple[str, ...] = ("forward", "forward+backward")
+
+
+BENCHED = ("rms_norm", "add_rms_norm", "layer_norm", "swiglu", "rope", "dot_product_attention")
+
+
+def ops() -> list[str]:
+    """The ops of this build that have cases."""
+    return [op for op in BENCHED if hasattr(jaxator, op)]
+
+
+def cases(op: str, dtype: str | None = None) -> list[Case]:
+    """The cases of one op, in bfloat16 unless dtype is given."""
+    dtype = dtype or "bfloat16"
+    if op == "dot_product_attention":
+        return _attention_cases(dtype)
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        "swiglu": [(4096, 2 * 5632)],
+        "rope": [(1, 2048, 32, 128), (1, 2048, 8, 128)],
+    }
+    return [_row_case(op, shape, dtype) for shape in shapes.get(op, [(4096, 4096)])]
+
+
+def known(op: str) -> str:
+    """op, or a ValueError that names it and what there is."""
+    if op not in ops():
+        raise ValueError(f"op={op!r}: must be one of {', '.join(ops())}")
+    return op
+
+
+def call_for(op: str, shape: tuple[int, ...], dtype: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A call of the op and its operands, from the first operand's shape, for `jaxator explain`."""
+    known(op)
+    only_attention = {"kv_heads": options.get("kv_heads"), "keys": options.get("keys"), "window": options.get("window"),
+                      "causal": options.get("causal") or None}  # fmt: skip
+    keywords = {"implementation": options.get("implementation")}
+    if op == "dot_product_attention":
+        if len(shape) != 4:
+            raise ValueError(f"shape={shape}: must be B,T,N,H")
+        batch, queries, heads, size = shape
+        keys, kv_heads = options.get("keys") or queries, options.get("kv_heads") or heads
+        keywords |= {"is_causal": bool(options.get("causal")), "local_window_size": options.get("window")}
+        other = _array((batch, keys, kv_heads, size), dtype)
+        operands = (_array(shape, dtype), other, other)
+    else:
+        given = [name for name, value in only_attention.items() if value is not None]
+        if given:
+            raise ValueError(f"{given[0]}={only_attention[given[0]]}: {op} has no such option")
+        operands = _row_operands(op, shape, dtype)
+    return lambda *operands: getattr(jaxator, op)(*operands, **keywords), operands
+
+
+def inputs(arrays: Any) -> Any:
+    """Standard normal arrays for a tree of shapes, from seed 0."""
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda a: jnp.asarray(rng.standard_normal(a.shape, np.float32), a.dtype), arrays)
+
+
+# ---- row ops ---------------------------------------------------------------------------------------------------------
+
+
+def _array(shape: tuple[int, ...], dtype: str) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+
+
+def _row_operands(op: str, shape: tuple[int, ...], dtype: str) -> tuple[jax.ShapeDtypeStruct, ...]:
+    x, parameter = _array(shape, dtype), _array(shape[-1:], "float32")
+    return {"rms_norm": (x, parameter), "add_rms_norm": (x, x, parameter), "layer_norm": (x, parameter, parameter)}.get(op, (x,))
+
+
+# Arrays of the first operand's size that must move, forward and backward. add_rms_norm's residual has x's gradient, and swiglu
+# is packed: its result is half of its operand.
+_MOVED: dict[str, tuple[float, float]] = {
+    "rms_norm": (2, 3),
+    "add_rms_norm": (4, 4),
+    "layer_norm": (2, 3),
+    "swiglu": (1.5, 2.5),
+    "rope": (2, 2),
+}
+
+
+def _row_case(op: str, shape: tuple[int, ...], dtype: str) -> Case:
+    operands = _row_operands(op, shape, dtype)
+    size = int(np.prod(shape)) * jnp.dtype(dtype).itemsize
+    forward, backward = _MOVED[op]
+    text = f"{shape[0]}x2x{shape[1] // 2}" if op == "swiglu" else "x".join(map(str, shape))
+    return Case(
+        op=op,
+        text=text,
+        dtype=dtype,
+        fn=getattr(jaxator, op),
+        operands=operands,
+        gradients=tuple(i for i in range(len(operands)) if not (op == "add_rms_norm" and i == 1)),
+        peers=peers.ROWS[op],
+        passes={"forward": int(forward * size), "forward+backward": int((forward + backward) * size)},
+    )
+
+
+# ---- attention -------------------------------------------------------------------------------------------------------
+
+
+def _attention_cases(dtype: str) -> list[Case]:
+    both, forward = ("forward", "forward+backward"), ("forward",)
+    return [
+        _attention_case(dtype, 2048, None, both),
+        _attention_case(dtype, 8192, None, forward),
+        _attention_case(dtype, 2048, 256, both),
+        _attention_case(dtype, 8192, 256, forward),
+    ]
+
+
+def _attention_case(dtype: str, length: int, window: int | None, directions: tuple[str, ...]) -> Case:
+    batch, heads, kv_heads, size = 1, 8, 2, 128
+    # Query i sees keys max(0, i - window) .. i.
+    seen = length * (length + 1) // 2 if window is None else sum(min(i, window) + 1 for i in range(length))
+    flops = 4.0 * size * heads * batch * seen
+    local = None if window is None else (window, 0)
+    query, other = _array((batch, length, heads, size), dtype), _array((batch, length, kv_heads, size), dtype)
+
+    def ours(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return jaxator.dot_product_attention(q, k, v, is_causal=True, local_window_size=local)
+
+    return Case(
+        op="dot_product_attention",
+        text=f"B{batch} S{length} N{heads} K{kv_heads} H{size} causal" + (f" window {window}" if window else ""),
+        dtype=dtype,
+        fn=ours,
+        operands=(query, other, other),
+        gradients=(0, 1, 2),
+        peers=peers.attention(local),
+        # The backward pass has five products of the same size where the forward pass has two.
+        flops={"forward": flops, "forward+backward": 3.5 * flops},
+        directions=directions,
+    )

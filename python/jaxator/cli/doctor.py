@@ -1,0 +1,110 @@
+"""`jaxator doctor`: what this installation and this machine have."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+from rich.console import Console
+from rich.table import Table
+
+import jaxator
+from jaxator import _dispatch, _ffi
+
+CACHE_FLAG = "jax_remove_custom_partitioning_ptr_from_cache_key"
+
+
+def examine() -> dict[str, Any]:
+    """Everything that `jaxator doctor` prints, ready for JSON."""
+    cpu = _ffi.cpu_report()
+    return {
+        "versions": {
+            "jaxator": jaxator.__version__,
+            "jax": jax.__version__,
+            "jaxlib": jaxlib.__version__,
+            "python": platform.python_version(),
+        },
+        "cpu": cpu | {"bf16_route": "bfloat16 dot" if cpu["fast_bf16_dot"] else "float32 FMA on widened elements"},
+        "libraries": {path.name: path.stat().st_size for path in _libraries()},
+        "kernels": _kernels(cpu),
+        "devices": _devices(),
+        "notes": _notes(cpu),
+    }
+
+
+def _libraries() -> list[Path]:
+    folder = Path(_ffi.library()._name).parent
+    return sorted(folder.glob("*.so"))
+
+
+def _kernels(cpu: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Handler -> target -> what serves it there."""
+    present = {path.name for path in _libraries()}
+    sets = [isa for isa in _ffi.ISAS if f"libjaxator_cpu_{isa.removeprefix('x86-64-').replace('-', '_')}.so" in present]
+    table = {}
+    for handler in _ffi.HANDLERS:
+        built = hasattr(_ffi.library(), f"jaxator_{handler}")
+        cpu_text = ", ".join(isa + (" (in use)" if isa == cpu["selected"] else "") for isa in sets) if built else "not built"
+        table[handler] = {"cpu": cpu_text, **{gpu: "XLA formulation" for gpu in _dispatch.GPU_PLATFORMS}}
+    return table
+
+
+def _devices() -> dict[str, list[str]]:
+    found = {}
+    for name in ("cpu", *_dispatch.GPU_PLATFORMS):
+        try:
+            found[name] = [f"{d.id}: {d.device_kind}" for d in jax.devices(name)]
+        except RuntimeError:
+            found[name] = []
+    return found
+
+
+def _notes(cpu: dict[str, Any]) -> list[str]:
+    notes = []
+    if not cpu["supported"]:
+        notes.append("This CPU lacks AVX2, FMA or F16C: the kernels cannot run here; use implementation='xla'.")
+    is_set = getattr(jax.config, CACHE_FLAG, None)
+    state = "does not exist in this jax" if is_set is None else "is set" if is_set else "is not set"
+    meaning = (
+        "programs sharded automatically over several devices are found in the persistent compilation cache by later processes"
+        if is_set
+        else "programs sharded automatically over several devices are compiled again in each process; set it to keep them in "
+        "the persistent compilation cache. Programs for one device, manual and explicit sharding are not affected"
+    )
+    notes.append(f"{CACHE_FLAG} {state}: {meaning}.")
+    notes.append(
+        "Automatic sharding over several devices uses custom_partitioning, which jax.export refuses: export such programs "
+        "with jax.shard_map, explicit axes or mesh=."
+    )
+    return notes
+
+
+def show(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(report, indent=1))
+        return
+    console = Console(highlight=False)
+    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, version in report["versions"].items():
+        facts.add_row(name, version)
+    cpu = report["cpu"]
+    facts.add_row("CPU", f"{cpu['brand'].strip()} ({cpu['vendor']}, family {cpu['family']}, model {cpu['model']})")
+    facts.add_row("instruction sets", ", ".join(cpu["supported"]) or "none that the kernels need")
+    facts.add_row("in use", str(cpu["selected"]))
+    facts.add_row("bfloat16 products by", cpu["bf16_route"])
+    facts.add_row("last-level cache", f"{cpu['last_level_cache_bytes'] / 2**20:.0f} MiB")
+    for name, size in report["libraries"].items():
+        facts.add_row(name, f"{size / 2**20:.2f} MiB")
+    for name, devices in report["devices"].items():
+        facts.add_row(f"{name} devices", ", ".join(devices) or "none")
+    console.print(facts)
+    kernels = Table("kernel", "cpu", *_dispatch.GPU_PLATFORMS, title="Kernels built in")
+    for handler, targets in report["kernels"].items():
+        kernels.add_row(handler, *targets.values())
+    console.print(kernels)
+    for note in report["notes"]:
+        console.print(f"- {note}")

@@ -1,0 +1,86 @@
+"""The same formulas without Jaxator, each in the ways that XLA may be best at; the faster one is the peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+
+Peers = Mapping[str, Callable[..., jax.Array | tuple[jax.Array, ...]]]
+
+
+def _rms_norm(x, weight):
+    wide = x.astype(jnp.float32)
+    return (wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-6) * weight).astype(x.dtype)
+
+
+def _add_rms_norm(x, residual, weight):
+    total = x + residual
+    return _rms_norm(total, weight), total
+
+
+def _layer_norm(x, weight, bias):
+    wide = x.astype(jnp.float32)
+    centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
+    scale = jax.lax.rsqrt(jnp.mean(centred * centred, axis=-1, keepdims=True) + 1e-6)
+    return (centred * scale * weight + bias).astype(x.dtype)
+
+
+def _swiglu_wide(packed):
+    gate, up = jnp.split(packed.astype(jnp.float32), 2, axis=-1)
+    return (jax.nn.silu(gate) * up).astype(packed.dtype)
+
+
+def _swiglu_narrow(packed):
+    gate, up = jnp.split(packed, 2, axis=-1)
+    return jax.nn.silu(gate) * up
+
+
+def _angles(x):
+    half = x.shape[-1] // 2
+    frequency = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    angle = jnp.arange(x.shape[-3], dtype=jnp.float32)[:, None] * frequency
+    return jnp.cos(angle)[:, None, :], jnp.sin(angle)[:, None, :]
+
+
+def _rope_concatenated(x):
+    cosine, sine = _angles(x)
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1).astype(x.dtype)
+
+
+def _rope_stacked(x):
+    cosine, sine = _angles(x)
+    halves = x.reshape(*x.shape[:-1], 2, -1).astype(jnp.float32)
+    first, second = halves[..., 0, :], halves[..., 1, :]
+    turned = jnp.stack([first * cosine - second * sine, second * cosine + first * sine], axis=-2)
+    return turned.reshape(x.shape).astype(x.dtype)
+
+
+ROWS: dict[str, Peers] = {
+    "rms_norm": {"XLA": _rms_norm},
+    "add_rms_norm": {"XLA": _add_rms_norm},
+    "layer_norm": {"XLA": _layer_norm},
+    "swiglu": {"XLA float32": _swiglu_wide, "XLA in dtype": _swiglu_narrow},
+    "rope": {"XLA concatenate": _rope_concatenated, "XLA stack": _rope_stacked},
+}
+
+
+def attention(window: tuple[int, int] | None) -> Peers:
+    """Causal attention by jax.nn and as einsums in float32."""
+
+    def library(q, k, v):
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=window)
+
+    def einsum(q, k, v):
+        batch, length, heads, size = q.shape
+        grouped = q.astype(jnp.float32).reshape(batch, length, k.shape[2], heads // k.shape[2], size)
+        logits = jnp.einsum("btkgh,bskh->bkgts", grouped, k.astype(jnp.float32)) * size**-0.5
+        row, column = jnp.arange(length)[:, None], jnp.arange(k.shape[1])[None, :]
+        seen = (column <= row) & (column >= row - (window[0] if window else length))
+        weights = jax.nn.softmax(jnp.where(seen, logits, -jnp.inf), axis=-1)
+        out = jnp.einsum("bkgts,bskh->btkgh", weights, v.astype(jnp.float32))
+        return out.reshape(q.shape).astype(q.dtype)
+
+    return {"jax.nn.dot_product_attention": library, "XLA einsum float32": einsum}

@@ -1,0 +1,145 @@
+/// @file
+/// How the backward pass is dealt to tasks, and what happens between them.
+#include "src/ops/attention/backward_task.h"
+#include "src/ops/attention/cpu.h"
+
+namespace jaxator::JAXATOR_ISA {
+namespace {
+
+/// Everything that the phases share.
+template <class R> struct BackwardPass {
+  using T = typename R::T;
+  using Task = BackwardTask<R>;
+  const AttentionDesc& desc;
+  const AttentionConfig& config;
+  const AttentionBackwardArgs& args;
+  const Operands operands;
+  const PackedSizes sizes;
+  const int64_t slots, slot_bytes, sum_floats;
+
+  BackwardPass(const AttentionDesc& d, const AttentionConfig& c, const AttentionBackwardArgs& a, int64_t slot_count)
+      : desc(d), config(c), args(a), operands(operands_of(d, a)), sizes(d, c), slots(backward_slots(c, slot_count)),
+        slot_bytes(backward_slot_bytes(d, c)), sum_floats(sums_floats(d)) {}
+
+  /// Sums of one pair and part, where they outlive their task.
+  float* kept_sums(int64_t index) const {
+    return reinterpret_cast<float*>(static_cast<char*>(args.scratch) + slots * slot_bytes + index * round_up(sum_floats * 4, 64));
+  }
+  Task task_at(int64_t pair, Carver& carver) const {
+    return {desc, config, args, HeadGroup(desc, operands, pair), sizes, carve_backward(carver, desc, config)};
+  }
+  char* slot_scratch(int64_t slot) const { return static_cast<char*>(args.scratch) + slot * slot_bytes; }
+  bool bias_is_full() const {
+    const auto& shape = desc.bias_shape;
+    return shape[0] == desc.batch && shape[1] == desc.heads && shape[2] == desc.query_length && shape[3] == desc.key_length;
+  }
+
+  /// One pair and part: rows in runs of backward_rows, dealt 0 1 .. C-1 C-1 .. 1 0 so that causal parts are equally long.
+  void run_part(int64_t pair, int64_t part, int64_t slot) const {
+    Carver carver(slot_scratch(slot));
+    const Task task = task_at(pair, carver);
+    float* sums = config.parts == 1 ? carver.take<float>(sum_floats) : kept_sums(pair * config.parts + part);
+    std::fill_n(sums, sum_floats, 0.0f);
+    float* dv = sums + round_up(desc.key_length, kKeyGranule) * sizes.head_columns;
+    const bool bias = desc.bias_gradient && bias_is_full();
+    const int64_t rows = rows_of(desc), parts = config.parts;
+    for (int64_t run = 0; run * config.backward_rows < rows; run++) {
+      const int64_t turn = run % (2 * parts);
+      if ((turn < parts ? turn : 2 * parts - 1 - turn) != part) continue;
+      const int64_t first = run * config.backward_rows, end = std::min(rows, first + config.backward_rows);
+      task.sweep(first, end, {0, std::numeric_limits<int64_t>::max()}, [&](int64_t g, int64_t from, int64_t to) {
+        task.accumulate(g, from, to, sums, dv);
+        if (bias) task.add_bias_gradient(g, from, to);
+      });
+      task.finish_rows(first, end);
+    }
+    if (parts == 1) write_keys(task.head, sums, 0, desc.key_length);
+  }
+
+  /// dk and dv of keys [begin, end): the parts' sums in order, scaled and rounded; zeros where the key is padding.
+  void write_keys(const HeadGroup& head, const float* sums, int64_t begin, int64_t end) const {
+    const float* dv = sums + round_up(desc.key_length, kKeyGranule) * sizes.head_columns;
+    for (int64_t j = begin; j < end; j++) {
+      const bool padding = j >= head.limits.keys ||
+                           (operands.key_segments != nullptr && operands.key_segments[head.batch * desc.key_length + j] < 0);
+      const int64_t at = head.key_index(j);
+      write_row(sums, j, sizes.head_columns, desc.head_size, desc.scale, padding, static_cast<T*>(args.dk) + at * desc.head_size);
+      write_row(dv, j, sizes.value_columns, desc.value_size, 1.0f, padding, static_cast<T*>(args.dv) + at * desc.value_size);
+    }
+  }
+
+  void write_row(const float* sums, int64_t key, int64_t columns, int64_t elements, float scale, bool padding, T* to) const {
+    const float* row = sums + key / kTileRows * kTileRows * columns + key % kTileRows * kTileColumns;
+    const int64_t part_stride = round_up(sum_floats * 4, 64) / 4;
+    for (int64_t e = 0; e < elements; e += kLanes) {
+      const float* at = row + e / kTileColumns * Task::kTileFloats + e % kTileColumns;
+      f32v total = load<f32v>(at);
+      for (int64_t part = 1; part < config.parts; part++) total += load<f32v>(at + part * part_stride);
+      total = padding ? f32v{} : total * splat(scale);
+      if (elements - e >= kLanes) store_f32(to + e, total);
+      else store_f32(to + e, total, static_cast<int>(elements - e));
+    }
+  }
+
+  /// dbias summed over broadcast dimensions: a pass of its own whose tasks each own a piece of dbias and compute dS again for
+  /// all that adds to it (2 of the 5 products). No partial sums, so no memory, and any number of threads.
+  void run_bias_piece(int64_t piece, int64_t slot) const {
+    const int64_t group = heads_per_group(desc), queries = bias_queries();
+    const auto own = [&piece](bool indexed, int64_t size, int64_t step) {  // takes one digit off the piece's index
+      if (!indexed) return KeySpan{0, size};
+      const int64_t pieces = ceil_div(size, step), at = piece % pieces;
+      piece /= pieces;
+      return KeySpan{at * step, std::min(size, (at + 1) * step)};
+    };
+    const KeySpan keys = own(desc.bias_shape[3] != 1, round_up(desc.key_length, kKeyGranule), kBiasKeys);
+    const KeySpan query = own(desc.bias_shape[2] != 1, desc.query_length, queries);
+    const KeySpan heads = own(desc.bias_shape[1] != 1, desc.kv_heads, 1);
+    const KeySpan batches = own(desc.bias_shape[0] != 1, desc.batch, 1);
+    for (int64_t b = batches.begin; b < batches.end; b++)
+      for (int64_t kv = heads.begin; kv < heads.end; kv++) {
+        Carver carver(slot_scratch(slot));
+        const Task task = task_at(b * desc.kv_heads + kv, carver);
+        for (int64_t row = query.begin * group; row < query.end * group; row += config.backward_rows)
+          task.sweep(row, std::min(query.end * group, row + config.backward_rows), keys,
+                     [&](int64_t g, int64_t from, int64_t to) { task.add_bias_gradient(g, from, to); });
+      }
+  }
+
+  static constexpr int64_t kBiasKeys = 256;
+  /// Queries of one piece; all heads of a group are in it, so that no two pieces share an element of dbias.
+  int64_t bias_queries() const { return std::max<int64_t>(1, config.backward_rows / heads_per_group(desc)); }
+  int64_t bias_pieces() const {
+    const auto& shape = desc.bias_shape;
+    return (shape[3] == 1 ? 1 : ceil_div(round_up(desc.key_length, kKeyGranule), kBiasKeys)) *
+           (shape[2] == 1 ? 1 : ceil_div(desc.query_length, bias_queries())) * (shape[1] == 1 ? 1 : desc.kv_heads) *
+           (shape[0] == 1 ? 1 : desc.batch);
+  }
+
+  void run(Executor& executor) const {
+    const int64_t pairs = desc.batch * desc.kv_heads;
+    auto parts = [&](int64_t task, int64_t slot) { run_part(task / config.parts, task % config.parts, slot); };
+    executor.parallel_for(pairs * config.parts, slots, parts);
+    if (config.parts > 1) {
+      constexpr int64_t kKeys = 64;
+      const int64_t pieces = ceil_div(desc.key_length, kKeys);
+      auto reduce = [&](int64_t task, int64_t) {
+        const int64_t pair = task / pieces, begin = task % pieces * kKeys;
+        write_keys(HeadGroup(desc, operands, pair), kept_sums(pair * config.parts), begin, std::min(desc.key_length, begin + kKeys));
+      };
+      executor.parallel_for(pairs * pieces, slots, reduce);
+    }
+    if (desc.bias_gradient && !bias_is_full()) {
+      auto bias = [&](int64_t task, int64_t slot) { run_bias_piece(task, slot); };
+      executor.parallel_for(bias_pieces(), slots, bias);
+    }
+  }
+};
+
+}  // namespace
+
+void attention_backward(const AttentionDesc& desc, const AttentionConfig& config, const AttentionBackwardArgs& args, int64_t slots,
+                        Executor& executor) {
+  with_route(desc, config, [&](auto route) { BackwardPass<decltype(route)>(desc, config, args, slots).run(executor); });
+}
+
+}  // namespace jaxator::JAXATOR_ISA
