@@ -25,6 +25,8 @@ PREFIX = "jaxator."
 """Custom-call targets are named `jaxator.<handler>`."""
 
 HANDLERS = (
+    "attention_forward",
+    "attention_backward",
     "layer_norm_forward",
     "layer_norm_backward",
     "rms_norm_forward",

@@ -132,12 +132,14 @@ def _automatic(local: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
         return mesh, lower, shardings(rule.results), shardings(rule.operands)
 
     # In the order of appearance, as Shardy's verifier wants them.
-    factors = dict.fromkeys(f for dims in (*rule.operands, *rule.results) for d in dims for f in d)
+    dimensions = [d for dims in (*rule.operands, *rule.results) for d in dims]
+    factors = dict.fromkeys(f for d in dimensions for f in d)
+    whole = {d[0] for d in dimensions if len(d) == 1}
     op.def_partition(
         partition=partition,
         sharding_rule=rule.text(),
         need_replication_factors=tuple(f for f in factors if f in rule.replicated),
-        **dict(rule.sizes),
+        **{f: n for f, n in rule.sizes if f not in whole},
     )
     return op
 

@@ -1,11 +1,13 @@
 /// @file
 /// C functions that Python calls through ctypes: what this library is, what the CPU offers, which kernels are in use.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "jaxator/attention.h"
 #include "jaxator/cpu.h"
 #include "jaxator/rms_norm.h"
 #include "src/ffi/ffi.h"
@@ -136,7 +138,19 @@ JAXATOR_C_API int jaxator_rope_describe(const int64_t* n, char* out, int capacit
       .write(out, capacity);
 }
 
-// ---- for measurements: the limits that kernels are compared with, each with all threads -----------------------------------
+// ---- for measurements: the work of windows, and the limits that kernels are compared with, each with all threads -----------
+
+/// Query-key pairs that a causal window of `left` keys (-1: all) leaves visible, or (visited) that the forward kernel computes.
+JAXATOR_C_API int64_t jaxator_attention_pairs(int64_t visited, int64_t dtype, int64_t batch, int64_t length, int64_t heads,
+                                              int64_t kv_heads, int64_t head_size, int64_t left) {
+  using namespace jaxator;
+  AttentionDesc desc{.type = static_cast<DType>(dtype), .batch = batch, .query_length = length, .key_length = length, .heads = heads,
+                     .kv_heads = kv_heads, .head_size = head_size, .value_size = head_size};
+  desc.causal = true;
+  desc.window_left = left;
+  const AttentionPairs pairs = attention_visited(desc);
+  return visited != 0 ? pairs.visited : pairs.useful;
+}
 
 /// Nanoseconds of one memcpy dealt to `threads` threads.
 JAXATOR_C_API int64_t jaxator_copy_nanoseconds(int64_t to, int64_t from, int64_t bytes, int64_t threads) {
@@ -150,6 +164,19 @@ JAXATOR_C_API int64_t jaxator_copy_nanoseconds(int64_t to, int64_t from, int64_t
   const auto start = Clock::now();
   pool.parallel_for(threads, threads, body);
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+/// Flops a second of products that never leave the registers, float32 FMA or bfloat16 dot, summed over `threads` threads that
+/// run for about `microseconds` at the same time. 0 where the instruction is missing.
+JAXATOR_C_API int64_t jaxator_peak_flops(int64_t bf16_dot, int64_t microseconds, int64_t threads) {
+  jaxator::ThreadPool pool(static_cast<int>(threads));
+  const jaxator::CpuKernels& kernels = jaxator::cpu_kernels();
+  std::atomic<int64_t> total{0};
+  auto body = [&](int64_t, int64_t) {
+    total += static_cast<int64_t>(kernels.peak_flops(bf16_dot != 0, static_cast<double>(microseconds) * 1e-6));
+  };
+  pool.parallel_for(threads, threads, body);
+  return total;
 }
 
 /// Registered for platforms whose kernels are not in this build.

@@ -51,7 +51,7 @@ def _backward(options: Options, bias_gradient: bool, *operands: jax.Array) -> tu
     def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
         slots, size = _scratch(options, inputs, backward=True, bias_gradient=bias_gradient)
         results = [_ffi.empty(a.shape, a.dtype) for a in inputs[:3]]
-        results += [_ffi.empty(inputs[3].shape, jnp.float32)] * bias_gradient + [_ffi.empty((size,), jnp.uint8)]
+        results += [_ffi.empty(a.shape, jnp.float32) for a in inputs[3:differentiated]] + [_ffi.empty((size,), jnp.uint8)]
         attributes = dict(options.attributes(), bias_gradient=bias_gradient, slots=np.int64(slots))
         return _ffi.call("attention_backward", results, *operands, **attributes)[:differentiated]
 

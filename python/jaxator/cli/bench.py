@@ -12,12 +12,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from rich.console import Console
 from rich.table import Table
 
 import jaxator
 from jaxator import _ffi
 from jaxator.cli import cases, timing
+from jaxator.cli.doctor import console_for_people
 from jaxator.explain import Call, explain
 
 DISPATCH = "dispatch"
@@ -77,7 +77,7 @@ def choose(op: str, dtype: str | None = None, case: str | None = None) -> list[T
 def run(tasks: Iterable[Task], repeats: int, as_json: bool, save: Path | None) -> None:
     """Measures and prints, row by row for machines; for people, a table at the end."""
     rows = []
-    console = Console(highlight=False)
+    console = console_for_people()
     with console.status("") if not as_json else _Silent() as status:
         for task in tasks:
             status.update(f"{task.case.op if task.case else DISPATCH} {task.text}")
@@ -129,7 +129,7 @@ def measure(task: Task, repeats: int) -> Row:
     work, unit, scale = _work(case, direction)
     return Row(
         op=case.op,
-        case=task.text + _visits(call),
+        case=task.text,
         dtype=case.dtype,
         target=call.target,
         implementation=_implementation(call),
@@ -173,12 +173,6 @@ def _work(case: cases.Case, direction: str) -> tuple[float, str, float]:
         return case.passes[direction], "GB/s", 1e9
     work = case.flops[direction]
     return work, "GF/s", 1e9
-
-
-def _visits(call: Call) -> str:
-    """For attention, how many query-key pairs the forward kernel computes for each useful one."""
-    useful, visited = call.config.get("useful_pairs"), call.config.get("visited_pairs")
-    return f" (visits {visited / useful:.2f}x the useful pairs)" if useful and visited else ""
 
 
 def _measure_dispatch(repeats: int) -> Row:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxator
+from jaxator import _ffi
 from jaxator.cli import peers
 
 
@@ -46,6 +47,8 @@ def ops() -> list[str]:
 def cases(op: str, dtype: str | None = None) -> list[Case]:
     """The cases of one op, in bfloat16 unless dtype is given."""
     dtype = dtype or "bfloat16"
+    if dtype not in _ffi.DTYPES:
+        raise ValueError(f"dtype={dtype!r}: must be one of {', '.join(_ffi.DTYPES)}")
     if op == "dot_product_attention":
         return _attention_cases(dtype)
     shapes: dict[str, list[tuple[int, ...]]] = {
@@ -145,9 +148,13 @@ def _attention_cases(dtype: str) -> list[Case]:
 
 def _attention_case(dtype: str, length: int, window: int | None, directions: tuple[str, ...]) -> Case:
     batch, heads, kv_heads, size = 1, 8, 2, 128
-    # Query i sees keys max(0, i - window) .. i.
-    seen = length * (length + 1) // 2 if window is None else sum(min(i, window) + 1 for i in range(length))
-    flops = 4.0 * size * heads * batch * seen
+    numbers = (_ffi.DTYPES[dtype], batch, length, heads, kv_heads, size, -1 if window is None else window)
+    useful, visited = (_ffi.query("jaxator_attention_pairs", which, *numbers) for which in (0, 1))
+    flops = 4.0 * size * useful
+    text = f"B{batch} S{length} N{heads} K{kv_heads} H{size} causal"
+    if window is not None:
+        # The time of a window should follow the tiles that it visits.
+        text += f" window {window} visits {visited / 1e6:.2f}M pairs ({visited / useful:.2f}x useful)"
     local = None if window is None else (window, 0)
     query, other = _array((batch, length, heads, size), dtype), _array((batch, length, kv_heads, size), dtype)
 
@@ -156,7 +163,7 @@ def _attention_case(dtype: str, length: int, window: int | None, directions: tup
 
     return Case(
         op="dot_product_attention",
-        text=f"B{batch} S{length} N{heads} K{kv_heads} H{size} causal" + (f" window {window}" if window else ""),
+        text=text,
         dtype=dtype,
         fn=ours,
         operands=(query, other, other),

@@ -30,7 +30,7 @@ def examine() -> dict[str, Any]:
         },
         "cpu": cpu | {"bf16_route": "bfloat16 dot" if cpu["fast_bf16_dot"] else "float32 FMA on widened elements"},
         "libraries": {path.name: path.stat().st_size for path in _libraries()},
-        "kernels": _kernels(cpu),
+        "kernels": _kernels(),
         "devices": _devices(),
         "notes": _notes(cpu),
     }
@@ -41,16 +41,14 @@ def _libraries() -> list[Path]:
     return sorted(folder.glob("*.so"))
 
 
-def _kernels(cpu: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Handler -> target -> what serves it there."""
+def _kernels() -> dict[str, dict[str, list[str]]]:
+    """Kernel -> target -> the instruction sets (architectures) it is built for; none where the XLA formulation is taken."""
     present = {path.name for path in _libraries()}
     sets = [isa for isa in _ffi.ISAS if f"libjaxator_cpu_{isa.removeprefix('x86-64-').replace('-', '_')}.so" in present]
-    table = {}
-    for handler in _ffi.HANDLERS:
-        built = hasattr(_ffi.library(), f"jaxator_{handler}")
-        cpu_text = ", ".join(isa + (" (in use)" if isa == cpu["selected"] else "") for isa in sets) if built else "not built"
-        table[handler] = {"cpu": cpu_text, **{gpu: "XLA formulation" for gpu in _dispatch.GPU_PLATFORMS}}
-    return table
+    return {
+        handler: {"cpu": sets if hasattr(_ffi.library(), f"jaxator_{handler}") else [], **{gpu: [] for gpu in _dispatch.GPU_PLATFORMS}}
+        for handler in _ffi.HANDLERS
+    }
 
 
 def _devices() -> dict[str, list[str]]:
@@ -83,11 +81,17 @@ def _notes(cpu: dict[str, Any]) -> list[str]:
     return notes
 
 
+def console_for_people() -> Console:
+    """As wide as the terminal; wide enough for our tables in a pipe or file."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=180)
+
+
 def show(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(report, indent=1))
         return
-    console = Console(highlight=False)
+    console = console_for_people()
     facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, version in report["versions"].items():
         facts.add_row(name, version)
@@ -104,7 +108,7 @@ def show(report: dict[str, Any], as_json: bool) -> None:
     console.print(facts)
     kernels = Table("kernel", "cpu", *_dispatch.GPU_PLATFORMS, title="Kernels built in")
     for handler, targets in report["kernels"].items():
-        kernels.add_row(handler, *targets.values())
+        kernels.add_row(handler, *(" ".join(isa.removeprefix("x86-64-") for isa in sets) or "XLA formulation" for sets in targets.values()))
     console.print(kernels)
     for note in report["notes"]:
         console.print(f"- {note}")
