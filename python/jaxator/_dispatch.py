@@ -70,8 +70,10 @@ def jaxator_formula(formula: Callable[..., Any], options: Any, operands: tuple[j
 
 
 def formulate(choice: str, formula: Callable[..., Any], options: Any, *operands: jax.Array) -> Any:
-    """formula(options, *operands), marked so that `explain` finds it in any program: a jitted function with a known name, in a
-    scope that tells the op and why its kernels were refused. Compiled once, also when called outside of jit.
+    """formula(options, *operands), marked so that `explain` finds it in any program.
+
+    It becomes a jitted function with a known name, in a scope that tells the op and why its kernels were refused; so it is
+    compiled as a whole, and once, also when called outside of jit.
 
     Args:
       formula: function of a module, not a closure: it keys the cache with `options`.

@@ -212,7 +212,8 @@ def _config(
 # What `jaxator_<op>_describe` takes: dtype, sizes and options, in the order that src/ffi/library.cpp states.
 
 
-def _norm_numbers(flags: tuple[str, str], parameter_at: Callable[..., int | None], direction, operands, results, attributes):
+def _norm_numbers(
+    flags: tuple[str, str], parameter_at: Callable[..., int | None], direction: str, operands: Avals, results: Avals, attributes: Attributes) -> list[int]:
     columns = operands[0].shape[-1]
     groups = 1  # pieces of the rows that have parameters of their own, as vmap over a parameter makes
     given = [bool(attributes[flag]) for flag in flags]
@@ -224,19 +225,19 @@ def _norm_numbers(flags: tuple[str, str], parameter_at: Callable[..., int | None
     return [_dtype(operands), rows, columns, *map(int, given)]
 
 
-def _swiglu_numbers(direction, operands, results, attributes):
+def _swiglu_numbers(direction: str, operands: Avals, results: Avals, attributes: Attributes) -> list[int]:
     *rows, columns = operands[0].shape
     return [_dtype(operands), math.prod(rows), columns // 2 if attributes["packed"] else columns, int(attributes["packed"])]
 
 
-def _rope_numbers(direction, operands, results, attributes):
+def _rope_numbers(direction: str, operands: Avals, results: Avals, attributes: Attributes) -> list[int]:
     x, angles = operands[0], operands[1]
     *rows, heads, columns = x.shape
     angle_rows = math.prod(angles.shape[:-1] if attributes["has_tables"] else angles.shape)
     return [_dtype(operands), math.prod(rows), heads, columns, angle_rows]
 
 
-def _attention_numbers(direction, operands, results, attributes):
+def _attention_numbers(direction: str, operands: Avals, results: Avals, attributes: Attributes) -> list[int]:
     (batch, queries, heads, head_size), (_, keys, kv_heads, _), value = (a.shape for a in operands[:3])
     bias = operands[3].shape if attributes["has_bias"] else (1, 1, 1, 1)
     options = ("causal", "bottom_right", "window_left", "window_right", "has_bias", "bias_gradient", "dot")

@@ -40,27 +40,4 @@ void XlaExecutor::parallel_for(int64_t tasks, int64_t slots, TaskRef body) {
   for (int64_t done; (done = job->done.load(std::memory_order_acquire)) < tasks;) job->done.wait(done, std::memory_order_acquire);
 }
 
-DType Buffer::dtype() const {
-  switch (type) {
-    case xla::ffi::DataType::F32: return DType::f32;
-    case xla::ffi::DataType::BF16: return DType::bf16;
-    case xla::ffi::DataType::F16: return DType::f16;
-    default: throw Error("element type " + std::to_string(static_cast<int>(type)) + ": must be float32, bfloat16 or float16");
-  }
-}
-
-Buffer Call::operand() {
-  auto buffer = args_.get<xla::ffi::AnyBuffer>(next_arg_);
-  if (buffer.has_error()) throw Error("operand " + std::to_string(next_arg_) + " is missing");
-  next_arg_++;
-  return {buffer->untyped_data(), buffer->element_type(), buffer->dimensions()};
-}
-
-Buffer Call::result() {
-  auto buffer = rets_.get<xla::ffi::AnyBuffer>(next_ret_);
-  if (buffer.has_error()) throw Error("result " + std::to_string(next_ret_) + " is missing");
-  next_ret_++;
-  return {(*buffer)->untyped_data(), (*buffer)->element_type(), (*buffer)->dimensions()};
-}
-
 }  // namespace jaxator::ffi

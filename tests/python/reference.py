@@ -125,6 +125,10 @@ def layer_norm_vjp(dy: Array, x: Array, weight: Array | None = None, bias: Array
 # ---- activation ------------------------------------------------------------------------------------------------------
 
 
+FLUSHED = SMALLEST["float32"] / UNIT["float32"]
+"""A sigmoid below the smallest normal float32 becomes zero."""
+
+
 def _sigmoid(a: Array) -> Array:
     return np.exp(-np.logaddexp(0, -a))
 
@@ -133,7 +137,7 @@ def swiglu(gate: Array, up: Array, *, limit: float | None = None) -> Exact:
     if limit is not None:
         gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
     y = gate * _sigmoid(gate) * up
-    return Exact(y, np.abs(y), SINGLE)
+    return Exact(y, np.abs(y) + FLUSHED * np.abs(gate * up), SINGLE)
 
 
 def swiglu_vjp(dy: Array, gate: Array, up: Array, *, limit: float | None = None) -> tuple[Exact, Exact]:
@@ -144,8 +148,8 @@ def swiglu_vjp(dy: Array, gate: Array, up: Array, *, limit: float | None = None)
     dgate = np.where(gate_passes, dy * up * s * (1 + gate * (1 - s)), 0)
     dup = np.where(up_passes, dy * gate * s, 0)
     return (
-        Exact(dgate, np.abs(dy * up) * s * (1 + np.abs(gate) * (1 - s) + np.abs(gate) * s), SINGLE + 4),
-        Exact(dup, np.abs(dup), SINGLE),
+        Exact(dgate, np.abs(dy * up) * (s + FLUSHED) * (1 + np.abs(gate)), SINGLE + 4),
+        Exact(dup, np.abs(dup) + FLUSHED * np.abs(dy * gate), SINGLE),
     )
 
 

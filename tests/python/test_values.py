@@ -174,9 +174,9 @@ def test_random_combinations(data: st.DataObject) -> None:
 def test_random_norm_options(epsilon: float, offset: float, residual: bool, dtype: str, rows: int, columns: int) -> None:
     options = {"epsilon": epsilon, "weight_offset": offset}
     if residual:
-        case = ops._add_rms_norm("add_rms_norm random", "row row parameter", **options)
+        case = ops._add_rms_norm("add_rms_norm random", "row, row, parameter", **options)
     else:
-        case = ops._case("rms_norm random", "rms_norm", "row parameter", options=options)
+        case = ops._case("rms_norm random", "rms_norm", "row, parameter", options=options)
     operands = case.make((rows, columns), dtype)
     cotangents = case.cotangents(operands)
     case.assert_right(operands, cotangents, *jitted(case)(operands, cotangents), what=f"{options} {dtype}[{rows},{columns}]")

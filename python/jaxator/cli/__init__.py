@@ -1,4 +1,4 @@
-"""The command line: `jaxator doctor`, `jaxator explain`, `jaxator bench`. Needs the extra `jaxator[cli]`; imports it only here."""
+"""The command line: `jaxator doctor`, `jaxator explain`, `jaxator bench`. Only this needs the extra `jaxator[cli]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
-        sys.exit(f"jaxator: the command line needs {' and '.join(missing)}: pip install \"jaxator[cli]\"")
+        sys.exit(f'jaxator: the command line needs {" and ".join(missing)}: pip install "jaxator[cli]"')
     from jaxator.cli.app import app
 
     app(prog_name="jaxator")

@@ -75,7 +75,8 @@ def choose(op: str, dtype: str | None = None, case: str | None = None) -> list[T
 
 
 def run(tasks: Iterable[Task], repeats: int, as_json: bool, save: Path | None) -> None:
-    """Measures and prints, row by row for machines; for people, a table at the end."""
+    """Measures and prints, row by row for machines; for people, a table at the end. This process then keeps freed memory."""
+    timing.keep_memory()
     rows = []
     console = console_for_people()
     with console.status("") if not as_json else _Silent() as status:
@@ -196,16 +197,17 @@ def _measure_dispatch(repeats: int) -> Row:
 
 
 def table(rows: Iterable[Row]) -> Table:
-    result = Table("op", "case", "dtype", "implementation", title="Medians of interleaved runs in one process")
+    title = "Medians of interleaved runs in one process that keeps its freed memory"
+    result = Table("op", "case", "dtype", "implementation", title=title)
     for name in ("time", "rate", "of limit", "peer's rate", "ratio"):
         result.add_column(name, justify="right")
     result.add_column("peer")
     for row in rows:
         share = "" if row.limit_share is None else f"{row.limit_share:.0%}"
         rates = [f"{value:.4g} {row.unit}" for value in (row.value, row.peer_value)]
+        kernel = row.target if row.target == row.implementation else f"{row.target} {row.implementation}"
         result.add_row(
-            row.op, row.case, row.dtype, f"{row.target} {row.implementation}" if row.target != row.implementation else row.target,
-            _time(row.seconds), rates[0], share, rates[1], f"{row.ratio:.2f}x", row.peer,
+            row.op, row.case, row.dtype, kernel, _time(row.seconds), rates[0], share, rates[1], f"{row.ratio:.2f}x", row.peer,
         )  # fmt: skip
     return result
 
@@ -236,8 +238,9 @@ def write(rows: Iterable[Row], folder: Path) -> Path:
 
 def _commit() -> str | None:
     """Commit of the tree this package lies in, None for an installed one."""
-    command = ["git", "-C", str(Path(jaxator.__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    options = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        folder = Path(jaxator.__file__).parent
+        return subprocess.run(["git", "-C", folder, *options], capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

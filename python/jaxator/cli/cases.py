@@ -14,6 +14,8 @@ import jaxator
 from jaxator import _ffi
 from jaxator.cli import peers
 
+Operands = tuple[jax.ShapeDtypeStruct, ...]
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -24,7 +26,7 @@ class Case:
     """The shape and options."""
     dtype: str
     fn: Callable[..., Any]
-    operands: tuple[jax.ShapeDtypeStruct, ...]
+    operands: Operands
     gradients: tuple[int, ...]
     """Operands whose gradients the backward pass returns."""
     peers: Mapping[str, Callable[..., Any]]
@@ -65,7 +67,7 @@ def known(op: str) -> str:
     return op
 
 
-def call_for(op: str, shape: tuple[int, ...], dtype: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def call_for(op: str, shape: tuple[int, ...], dtype: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any], Operands]:
     """A call of the op and its operands, from the first operand's shape, for `jaxator explain`."""
     known(op)
     only_attention = {"kv_heads": options.get("kv_heads"), "keys": options.get("keys"), "window": options.get("window"),
@@ -100,13 +102,14 @@ def _array(shape: tuple[int, ...], dtype: str) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
 
 
-def _row_operands(op: str, shape: tuple[int, ...], dtype: str) -> tuple[jax.ShapeDtypeStruct, ...]:
+def _row_operands(op: str, shape: tuple[int, ...], dtype: str) -> Operands:
     x, parameter = _array(shape, dtype), _array(shape[-1:], "float32")
-    return {"rms_norm": (x, parameter), "add_rms_norm": (x, x, parameter), "layer_norm": (x, parameter, parameter)}.get(op, (x,))
+    with_parameters = {"rms_norm": (x, parameter), "add_rms_norm": (x, x, parameter), "layer_norm": (x, parameter, parameter)}
+    return with_parameters.get(op, (x,))
 
 
-# Arrays of the first operand's size that must move, forward and backward. add_rms_norm's residual has x's gradient, and swiglu
-# is packed: its result is half of its operand.
+# Arrays of the first operand's size that must move, forward and backward. add_rms_norm's residual has x's gradient; swiglu is
+# packed, so its result is half of its operand.
 _MOVED: dict[str, tuple[float, float]] = {
     "rms_norm": (2, 3),
     "add_rms_norm": (4, 4),

@@ -68,12 +68,12 @@ def _notes(cpu: dict[str, Any]) -> list[str]:
     is_set = getattr(jax.config, CACHE_FLAG, None)
     state = "does not exist in this jax" if is_set is None else "is set" if is_set else "is not set"
     meaning = (
-        "programs sharded automatically over several devices are found in the persistent compilation cache by later processes"
+        "are found in the persistent compilation cache by later processes."
         if is_set
-        else "programs sharded automatically over several devices are compiled again in each process; set it to keep them in "
-        "the persistent compilation cache. Programs for one device, manual and explicit sharding are not affected"
+        else "are compiled again in each process; set it to keep them in the persistent compilation cache. Programs for one "
+        "device, manual and explicit sharding are not affected."
     )
-    notes.append(f"{CACHE_FLAG} {state}: {meaning}.")
+    notes.append(f"{CACHE_FLAG} {state}: programs sharded automatically over several devices {meaning}")
     notes.append(
         "Automatic sharding over several devices uses custom_partitioning, which jax.export refuses: export such programs "
         "with jax.shard_map, explicit axes or mesh=."
@@ -108,7 +108,8 @@ def show(report: dict[str, Any], as_json: bool) -> None:
     console.print(facts)
     kernels = Table("kernel", "cpu", *_dispatch.GPU_PLATFORMS, title="Kernels built in")
     for handler, targets in report["kernels"].items():
-        kernels.add_row(handler, *(" ".join(isa.removeprefix("x86-64-") for isa in sets) or "XLA formulation" for sets in targets.values()))
+        built = (" ".join(isa.removeprefix("x86-64-") for isa in sets) for sets in targets.values())
+        kernels.add_row(handler, *(text or "XLA formulation" for text in built))
     console.print(kernels)
     for note in report["notes"]:
         console.print(f"- {note}")

@@ -59,12 +59,12 @@ template <class V> void forward_row(const LayerNormDesc& desc, const LayerNormFo
 
   const Moments m(mean, sums.total(0), sums.total(1), columns, desc.epsilon);
   const Pair middle = splat(m.mean), scale = splat(m.scale), shift = splat(m.shift);
-  for_pairs_stored(stream, y, columns, [&](int64_t c, auto which) {
+  write_pairs(stream, columns, [&](int64_t c, auto which, T* y) {
     Pair h = (load_pair(x + c, which) - middle) * scale + shift;
     if constexpr (V::weight) h = h * load_pair(args.weight + c, which);
     if constexpr (V::bias) h += load_pair(args.bias + c, which);
-    store_pair(y + c, h, which);
-  });
+    store_pair(y, h, which);
+  }, y);
 }
 
 template <class V>
@@ -100,12 +100,12 @@ void backward_row(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, 
   const Pair middle = splat(m.mean), scale = splat(m.scale), shift = splat(m.shift);
   const Pair along = splat(static_cast<float>(r * projection)), level = splat(static_cast<float>(r * gradient_sum / n));
 
-  for_pairs_stored(stream, dx, columns, [&](int64_t c, auto which) {
+  write_pairs(stream, columns, [&](int64_t c, auto which, T* dx) {
     const Pair h = (load_pair(x + c, which) - middle) * scale + shift, d = load_pair(dy + c, which);
-    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * h, cached(which));
-    if constexpr (V::bias) store_pair(dbias + c, load_pair(dbias + c, which) + d, cached(which));
-    store_pair(dx + c, (scale * weighted(c, which, d) - level) - along * h, which);
-  });
+    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * h, which);
+    if constexpr (V::bias) store_pair(dbias + c, load_pair(dbias + c, which) + d, which);
+    store_pair(dx, (scale * weighted(c, which, d) - level) - along * h, which);
+  }, dx);
 }
 
 }  // namespace

@@ -57,14 +57,18 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
                         }).total(0);
 
   const Pair scale = splat(inverse_rms(squares, columns, desc.epsilon));
-  for_pairs_stored(stream, y, columns, [&](int64_t c, auto which) {
+  const auto write = [&](int64_t c, auto which, T* y, auto*... sum) {
     const Pair s = input(c, which);
-    if constexpr (V::residual) store_pair(total + c, s, which);
+    (store_pair(sum, s, which), ...);
     if constexpr (V::weight)
-      store_pair(y + c, s * scale * load_pair(args.weight + c, which), which);
+      store_pair(y, s * scale * load_pair(args.weight + c, which), which);
     else
-      store_pair(y + c, s * scale, which);
-  });
+      store_pair(y, s * scale, which);
+  };
+  if constexpr (V::residual)
+    write_pairs(stream, columns, write, y, total);
+  else
+    write_pairs(stream, columns, write, y);
 }
 
 template <class V>
@@ -91,13 +95,13 @@ void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int6
   const float r = inverse_rms(sums.total(0), columns, desc.epsilon);
   const Pair scale = splat(r), along = splat(r * r * r * (sums.total(1) / static_cast<float>(columns)));
 
-  for_pairs_stored(stream, dx, columns, [&](int64_t c, auto which) {
+  write_pairs(stream, columns, [&](int64_t c, auto which, T* dx) {
     const Pair v = load_pair(s + c, which), d = load_pair(dy + c, which);
     Pair ds = scale * weighted(c, which, d) - along * v;
     if constexpr (V::residual) ds += load_pair(dsum + c, which);
-    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * v * scale, cached(which));
-    store_pair(dx + c, ds, which);
-  });
+    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * v * scale, which);
+    store_pair(dx, ds, which);
+  }, dx);
 }
 
 }  // namespace
@@ -105,12 +109,11 @@ void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int6
 void rms_norm_forward(const RmsNormDesc& desc, const RmsNormConfig& config, const RmsNormForwardArgs& args, Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
-    const bool stream = config.stream && (!V::residual || same_alignment(args.y, args.sum));
     const int64_t tasks = (desc.rows + config.forward_rows - 1) / config.forward_rows;
     auto body = [&](int64_t task, int64_t) {
       const int64_t end = std::min(desc.rows, (task + 1) * config.forward_rows);
-      for (int64_t row = task * config.forward_rows; row < end; row++) forward_row<V>(desc, args, row, stream);
-      if (stream) _mm_sfence();
+      for (int64_t row = task * config.forward_rows; row < end; row++) forward_row<V>(desc, args, row, config.stream);
+      if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);
   });

@@ -47,24 +47,24 @@ struct Angles {
   }
 };
 
-/// Rotates pairs whose halves lie apart.
+/// Rotates pairs whose halves lie `half` apart.
 template <class T>
-JAXATOR_INLINE void rotate_halves(const T* x1, const T* x2, const float* cosine, const float* sine, Pair sign, T* y1, T* y2, int64_t pairs, bool stream) {
-  for_pairs_stored(stream, y1, pairs, [&](int64_t c, auto which) {
-    const Pair a = load_pair(x1 + c, which), b = load_pair(x2 + c, which);
+JAXATOR_INLINE void rotate_halves(const T* x, const float* cosine, const float* sine, Pair sign, T* y, int64_t half, int64_t pairs) {
+  for_pairs(pairs, [&](int64_t c, auto which) {
+    const Pair a = load_pair(x + c, which), b = load_pair(x + half + c, which);
     const Pair cs = load_pair(cosine + c, which), sn = load_pair(sine + c, which) * sign;
-    store_pair(y1 + c, a * cs - b * sn, which);
-    store_pair(y2 + c, b * cs + a * sn, which);
+    store_pair(y + c, a * cs - b * sn, which);
+    store_pair(y + half + c, b * cs + a * sn, which);
   });
 }
 
+JAXATOR_INLINE f32v load_angles(const float* p, Whole) { return load_f32(p); }
 JAXATOR_INLINE f32v load_angles(const float* p, Part part) { return load_f32(p, part.elements / 2); }
-template <class Which> JAXATOR_INLINE f32v load_angles(const float* p, Which) { return load_f32(p); }
 
 /// Rotates pairs of neighbours: one Pair of vectors holds kLanes of them.
 template <class T>
-JAXATOR_INLINE void rotate_neighbours(const T* x, const float* cosine, const float* sine, f32v sign, T* y, int64_t pairs, bool stream) {
-  for_pairs_stored(stream, y, 2 * pairs, [&](int64_t c, auto which) {
+JAXATOR_INLINE void rotate_neighbours(const T* x, const float* cosine, const float* sine, f32v sign, T* y, int64_t pairs) {
+  for_pairs(2 * pairs, [&](int64_t c, auto which) {
     const Pair v = load_pair(x + c, which);
     const f32v a = even_places(v.lo, v.hi), b = odd_places(v.lo, v.hi);
     const f32v cs = load_angles(cosine + c / 2, which), sn = load_angles(sine + c / 2, which) * sign;
@@ -73,13 +73,25 @@ JAXATOR_INLINE void rotate_neighbours(const T* x, const float* cosine, const flo
   });
 }
 
-/// The rows of one task, for `pairs` pairs of each head from pair `first` on.
+/// One row's heads, for `pairs` pairs of each from pair `first` on.
+template <class T>
+void rotate_heads(const RopeDesc& desc, const float* cosine, const float* sine, const T* x, T* y, int64_t heads, int64_t first, int64_t pairs) {
+  const Pair sign = splat(desc.inverse ? -1.0f : 1.0f);
+  for (int64_t head = 0; head < heads; head++, x += desc.columns, y += desc.columns)
+    if (desc.interleaved)
+      rotate_neighbours(x + 2 * first, cosine, sine, sign.lo, y + 2 * first, pairs);
+    else
+      rotate_halves(x + first, cosine, sine, sign, y + first, desc.columns / 2, pairs);
+}
+
+/// The rows of one task. Streamed, as many heads as fit go to a buffer first (see write_pairs).
 template <class T>
 void rotate_rows(const RopeDesc& desc, const RopeArgs& args, const Frequencies* frequencies, int64_t first, int64_t pairs, int64_t row,
                  int64_t end, bool stream) {
+  constexpr int64_t kPiece = kBurst / sizeof(T);
+  alignas(64) T buffer[kPiece];
   Angles angles;
-  const int64_t half = desc.columns / 2;
-  const Pair sign = splat(desc.inverse ? -1.0f : 1.0f);
+  const int64_t half = desc.columns / 2, together = stream ? kPiece / desc.columns : desc.heads;
   for (; row < end; row++) {
     const int64_t angle_row = row % desc.angle_rows;
     const float *cosine = angles.cosine, *sine = angles.sine;
@@ -89,14 +101,12 @@ void rotate_rows(const RopeDesc& desc, const RopeArgs& args, const Frequencies* 
       cosine = args.cosine + angle_row * half + first;
       sine = args.sine + angle_row * half + first;
     }
-    for (int64_t head = 0; head < desc.heads; head++) {
-      const int64_t at = (row * desc.heads + head) * desc.columns;
+    for (int64_t head = 0; head < desc.heads; head += together) {
+      const int64_t at = (row * desc.heads + head) * desc.columns, heads = std::min(together, desc.heads - head);
       const T* x = static_cast<const T*>(args.x) + at;
       T* y = static_cast<T*>(args.y) + at;
-      if (desc.interleaved)
-        rotate_neighbours(x + 2 * first, cosine, sine, sign.lo, y + 2 * first, pairs, stream);
-      else
-        rotate_halves(x + first, x + half + first, cosine, sine, sign, y + first, y + half + first, pairs, stream);
+      rotate_heads(desc, cosine, sine, x, stream ? buffer : y, heads, first, pairs);
+      if (stream) stream_bytes(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(buffer), heads * desc.columns * sizeof(T));
     }
   }
 }
@@ -107,9 +117,7 @@ void rope(const RopeDesc& desc, const RopeConfig& config, const RopeArgs& args, 
   with_type(desc.type, [&](auto type) {
     using T = decltype(type);
     const int64_t half = desc.columns / 2, tasks = (desc.rows + config.task_rows - 1) / config.task_rows;
-    const T* y = static_cast<const T*>(args.y);
-    // One loop stores both halves, and no pair of neighbours may be cut.
-    const bool stream = config.stream && (desc.interleaved ? reinterpret_cast<uintptr_t>(y) % (2 * sizeof(T)) == 0 : same_alignment(y, y + half));
+    const bool stream = config.stream && half <= kTurn;  // otherwise a turn writes only parts of lines
     for (int64_t first = 0; first < half; first += kTurn) {
       const int64_t pairs = std::min(kTurn, half - first);
       const Frequencies frequencies(desc.theta, desc.columns, first, desc.has_tables ? 0 : pairs);

@@ -66,14 +66,14 @@ void swiglu_forward(const SwigluDesc& desc, const SwigluConfig& config, const Sw
     for_pieces(desc, config, executor, [&](int64_t result, int64_t operand, int64_t n) {
       const T *gate = gates + operand, *up = ups + operand;
       T* y = static_cast<T*>(args.y) + result;
-      for_pairs_stored(config.stream, y, n, [&](int64_t c, auto which) {
+      write_pairs(config.stream, n, [&](int64_t c, auto which, T* y) {
         Pair g = load_pair(gate + c, which), u = load_pair(up + c, which);
         if constexpr (V::limited) {
           g = each([&](f32v x) { return cut_above(x, desc.limit); }, g);
           u = each([&](f32v x) { return cut(x, desc.limit); }, u);
         }
-        store_pair(y + c, each(silu<T>, g) * u, which);
-      });
+        store_pair(y, each(silu<T>, g) * u, which);
+      }, y);
     });
   });
 }
@@ -86,18 +86,17 @@ void swiglu_backward(const SwigluDesc& desc, const SwigluConfig& config, const S
     const T* ups = desc.packed ? gates + desc.columns : static_cast<const T*>(args.up);
     T* dgates = static_cast<T*>(args.dgate);
     T* dups = desc.packed ? dgates + desc.columns : static_cast<T*>(args.dup);
-    const bool stream = config.stream && same_alignment(dgates, dups);
     for_pieces(desc, config, executor, [&](int64_t result, int64_t operand, int64_t n) {
       const T *gate = gates + operand, *up = ups + operand, *dy = static_cast<const T*>(args.dy) + result;
       T *dgate = dgates + operand, *dup = dups + operand;
-      for_pairs_stored(stream, dgate, n, [&](int64_t c, auto which) {
+      write_pairs(config.stream, n, [&](int64_t c, auto which, T* dgate, T* dup) {
         const Pair g = load_pair(gate + c, which);
         Pair u = load_pair(up + c, which), d = load_pair(dy + c, which);
         differentiate<V>(g.lo, d.lo, u.lo, desc.limit);
         differentiate<V>(g.hi, d.hi, u.hi, desc.limit);
-        store_pair(dgate + c, d, which);
-        store_pair(dup + c, u, which);
-      });
+        store_pair(dgate, d, which);
+        store_pair(dup, u, which);
+      }, dgate, dup);
     });
   });
 }

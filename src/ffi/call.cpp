@@ -1,0 +1,46 @@
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#include "src/ffi/ffi.h"
+
+namespace jaxator::ffi {
+namespace {
+
+/// XLA's CPU client takes large results from fresh memory, and the first touch of each 4 KiB page then costs more than the
+/// kernel: measured 12 of 15 ms for the 32 MiB of rms_norm 4096x4096. Where the system allows huge pages on request, whole
+/// 2 MiB pages inside the result take one fault each. A hint: failure changes nothing.
+void prefer_huge_pages(void* data, size_t bytes) {
+  constexpr uintptr_t kPage = 2u << 20;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / kPage * kPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+}  // namespace
+
+DType Buffer::dtype() const {
+  switch (type) {
+    case xla::ffi::DataType::F32: return DType::f32;
+    case xla::ffi::DataType::BF16: return DType::bf16;
+    case xla::ffi::DataType::F16: return DType::f16;
+    default: throw Error("element type " + std::to_string(static_cast<int>(type)) + ": must be float32, bfloat16 or float16");
+  }
+}
+
+Buffer Call::operand() {
+  auto buffer = args_.get<xla::ffi::AnyBuffer>(next_arg_);
+  if (buffer.has_error()) throw Error("operand " + std::to_string(next_arg_) + " is missing");
+  next_arg_++;
+  return {buffer->untyped_data(), buffer->element_type(), buffer->dimensions()};
+}
+
+Buffer Call::result() {
+  auto buffer = rets_.get<xla::ffi::AnyBuffer>(next_ret_);
+  if (buffer.has_error()) throw Error("result " + std::to_string(next_ret_) + " is missing");
+  next_ret_++;
+  prefer_huge_pages((*buffer)->untyped_data(), (*buffer)->size_bytes());
+  return {(*buffer)->untyped_data(), (*buffer)->element_type(), (*buffer)->dimensions()};
+}
+
+}  // namespace jaxator::ffi
