@@ -27,7 +27,7 @@ test-cpp: build  ## C++ tests, on every instruction set of this machine
 
 # Tests that measure time run alone, after the others. pytest's status 5 is "no test selected".
 test-python: build  ## Python tests
-	$(PYTHON) -m pytest -n 2 -m "not full and not serial"
+	$(PYTHON) -m pytest -n 2 --dist loadgroup -m "not full and not serial"
 	$(PYTHON) -m pytest -m "serial and not full" || [ $$? = 5 ]
 
 test-wheel: setup  ## Build the wheel and try it in clean environments without a compiler
@@ -53,7 +53,7 @@ test-gcc: build/gcc/build.ninja
 	$(CTEST) build/gcc
 
 test-full: test test-asan test-tsan test-gcc  ## Also sanitizers, g++ and the long Python tests
-	$(PYTHON) -m pytest -n 2 -m "full and not serial" || [ $$? = 5 ]
+	$(PYTHON) -m pytest -n 2 --dist loadgroup -m "full and not serial" || [ $$? = 5 ]
 	$(PYTHON) -m pytest -m "full and serial" || [ $$? = 5 ]
 
 demo: build  ## Train a small LLaMA with plain JAX and with Jaxator, and compare (ARGS="--steps 50 ...")

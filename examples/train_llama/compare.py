@@ -30,6 +30,9 @@ from settings import (
 
 TRAIN_SCRIPT = Path(__file__).with_name("train.py")
 POLL_SECONDS = 0.1
+LEARNING_RATE = 1e-3
+"""At this rate the runs' different roundings do not grow: between two formulations of plain JAX the final validation loss
+differs by up to 0.02 % (three seeds); by 0.1 % at twice the rate, 0.5 % at four times, 2.6 % at eight times."""
 
 
 class Choice(StrEnum):
@@ -71,7 +74,7 @@ def run_process(folder: Path, resume: bool, interrupt: Interrupt) -> int:
 
 
 def main(
-    steps: Annotated[int, typer.Option(help="Training steps of each run.")] = 150,
+    steps: Annotated[int, typer.Option(help="Training steps of each run.")] = 160,
     seq_len: Annotated[int, typer.Option(help="Context in bytes.")] = 2048,
     batch: Annotated[int, typer.Option(help="Sequences a step.")] = 1,
     implementation: Annotated[Choice, typer.Option(help="Which of the two to run.")] = Choice.both,
@@ -85,7 +88,7 @@ def main(
     heads: Annotated[int, typer.Option(help="Query heads.")] = 4,
     kv_heads: Annotated[int, typer.Option(help="Key/value heads.")] = 2,
     head_size: Annotated[int, typer.Option(help="Size of a head.")] = 64,
-    learning_rate: Annotated[float, typer.Option(help="Peak rate of AdamW.")] = 3e-3,
+    learning_rate: Annotated[float, typer.Option(help="Peak rate of AdamW.")] = LEARNING_RATE,
     weight_decay: Annotated[float, typer.Option(help="Of AdamW; not on norm weights.")] = 0.1,
     warmup_steps: Annotated[int, typer.Option(help="Steps to the peak rate.")] = 20,
     validation_sequences: Annotated[int, typer.Option(help="Sequences of the fixed validation set.")] = 16,

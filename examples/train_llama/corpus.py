@@ -47,9 +47,7 @@ def _check_length(data: NDArray[np.uint8], length: int, part: str) -> None:
         raise ValueError(f"the {part} text has {len(data)} bytes; sequences of {length - 1} need at least {length}")
 
 
-def training_batch(
-    data: NDArray[np.uint8], seed: int, step: int, batch: int, sequence_length: int
-) -> NDArray[np.int32]:
+def training_batch(data: NDArray[np.uint8], seed: int, step: int, batch: int, sequence_length: int) -> NDArray[np.int32]:
     """The batch of `step`, int32 [batch, sequence_length + 1]: inputs and, shifted by one, targets.
 
     A function of (seed, step) alone: the position in the data is the step, which is all that a checkpoint must keep.
@@ -60,9 +58,7 @@ def training_batch(
     return _windows(data, generator.integers(0, len(data) - length + 1, batch), length)
 
 
-def validation_batches(
-    data: NDArray[np.uint8], sequences: int, batch: int, sequence_length: int
-) -> list[NDArray[np.int32]]:
+def validation_batches(data: NDArray[np.uint8], sequences: int, batch: int, sequence_length: int) -> list[NDArray[np.int32]]:
     """Fixed batches, each int32 [batch, sequence_length + 1]: `sequences` windows spread evenly over the text."""
     length = sequence_length + 1
     _check_length(data, length, "validation")

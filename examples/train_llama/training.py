@@ -78,21 +78,20 @@ def choose_attention(folder: Path, settings: Settings) -> dict[str, Any]:
 
 
 def create_optimizer(settings: Settings) -> optax.GradientTransformation:
-    """AdamW with gradient clipping; linear warm-up, then a cosine down to a tenth of the peak rate."""
+    """AdamW with gradient clipping; linear warm-up, then a cosine down to zero."""
     peak = settings.learning_rate
     schedule = optax.warmup_cosine_decay_schedule(
         init_value=peak / (settings.warmup_steps + 1),
         peak_value=peak,
         warmup_steps=settings.warmup_steps,
         decay_steps=max(settings.steps, settings.warmup_steps + 1),
-        end_value=peak / 10,
     )
 
     # Norm weights are not decayed.
     def is_matrix(tree: optax.Params) -> optax.Params:
         return jax.tree.map(lambda parameter: parameter.ndim > 1, tree)
 
-    adamw = optax.adamw(schedule, b2=0.95, weight_decay=settings.weight_decay, mask=is_matrix)
+    adamw = optax.adamw(schedule, b2=0.99, weight_decay=settings.weight_decay, mask=is_matrix)
     return optax.chain(optax.clip_by_global_norm(1.0), adamw)
 
 

@@ -189,7 +189,8 @@ def call(local: Callable[..., Any], rule: Rule, operands: Sequence[jax.Array]) -
             mesh=mesh,
             in_specs=tuple(rule.spec(dims, chosen) for dims in rule.operands),
             out_specs=tuple(rule.spec(dims, chosen) for dims in rule.results),
-            axis_names=set(mesh.explicit_axes),
+            # Naming none means all, without those that an enclosing vmap maps over.
+            axis_names=set() if mesh.are_all_axes_explicit else set(mesh.explicit_axes),
         )(*operands)
     if jax.sharding.get_abstract_mesh().manual_axes:
         return _local(local, rule, {}, operands)

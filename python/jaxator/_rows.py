@@ -156,21 +156,26 @@ def first_order(op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # ---- the public edge -------------------------------------------------------------------------------------------------
 
 
+def is_wide_float(dtype: Any) -> bool:
+    """Narrower floats have no implicit promotion in JAX, so the float32 formulations cannot take them."""
+    return jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize >= 2
+
+
 def check(op: str, rows: Sequence[Any], parameters: dict[str, Any], epsilon: float = 0.0) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
     """Row arrays and present parameters as arrays; raises for a shape, dtype or epsilon that breaks a rule."""
     rows = tuple(map(jnp.asarray, rows))
     x = rows[0]
     for array in rows:
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise TypeError(f"{op}: dtype={array.dtype}: must be a float type")
+        if not is_wide_float(array.dtype):
+            raise TypeError(f"{op}: dtype={array.dtype}: must be a float type of 16 bits or more")
         if array.ndim == 0:
             raise ValueError(f"{op}: shape=(): needs at least one axis")
         if array.shape != x.shape or array.dtype != x.dtype:
             raise ValueError(f"{op}: {array.dtype}{list(array.shape)} beside {x.dtype}{list(x.shape)}: must be equal")
     present = {name: jnp.asarray(p) for name, p in parameters.items() if p is not None}
     for name, p in present.items():
-        if not jnp.issubdtype(p.dtype, jnp.floating):
-            raise TypeError(f"{op}: {name} dtype={p.dtype}: must be a float type")
+        if not is_wide_float(p.dtype):
+            raise TypeError(f"{op}: {name} dtype={p.dtype}: must be a float type of 16 bits or more")
         if p.shape != x.shape[-1:]:
             raise ValueError(f"{op}: {name} shape={p.shape}: must be the last axis of x, {x.shape[-1:]}")
     if not (np.isfinite(epsilon) and epsilon >= 0):

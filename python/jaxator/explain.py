@@ -51,7 +51,9 @@ class Explanation:
         groups: dict[str, tuple[Call, list[int]]] = {}
         for number, call in enumerate(self.calls, 1):
             groups.setdefault(repr(call), (call, []))[1].append(number)
-        rows = [(_ranges(numbers), c.op, c.direction, c.implementation, " ".join(c.operands)) for c, numbers in groups.values()]
+        rows = [
+            (_ranges(numbers), c.op, c.direction, c.implementation, " ".join(c.operands)) for c, numbers in groups.values()
+        ]
         table = _table(("call", "op", "pass", "kernels", "operands"), rows)
         details = [line for call, numbers in groups.values() for line in _details(_ranges(numbers), call)]
         return "\n".join([head, *(["", *table, "", *details] if rows else [])])
@@ -142,8 +144,10 @@ def _kernel_call(equation: Any, platform: str, named: bool) -> Call:
     attributes = dict(equation.params["attributes"])
     op, direction = _name_of(handler, attributes)
     operands, results = ([variable.aval for variable in side] for side in (equation.invars, equation.outvars))
-    reason = f"implementation={platform!r} was named" if named else f"the {platform} kernels serve this call and are preferred"
     config = _config(op, direction, handler, operands, results, attributes) if platform == "cpu" else {"kernel": handler}
+    kernel_named = bool(attributes.get("dot"))
+    name = config["kernel"] if kernel_named else platform
+    reason = f"implementation={name!r} was named" if named else f"the {platform} kernels serve this call and are preferred"
     others = {gpu: [_dispatch.NO_GPU_KERNELS] for gpu in _dispatch.GPU_PLATFORMS if gpu != platform}
     return Call(
         op=_public_name(op, attributes),
@@ -209,11 +213,20 @@ def _config(
     return config | described
 
 
+Avals = Sequence[Any]
+Attributes = dict[str, Any]
+
 # What `jaxator_<op>_describe` takes: dtype, sizes and options, in the order that src/ffi/library.cpp states.
 
 
 def _norm_numbers(
-    flags: tuple[str, str], parameter_at: Callable[..., int | None], direction: str, operands: Avals, results: Avals, attributes: Attributes) -> list[int]:
+    flags: tuple[str, str],
+    parameter_at: Callable[..., int | None],
+    direction: str,
+    operands: Avals,
+    results: Avals,
+    attributes: Attributes,
+) -> list[int]:
     columns = operands[0].shape[-1]
     groups = 1  # pieces of the rows that have parameters of their own, as vmap over a parameter makes
     given = [bool(attributes[flag]) for flag in flags]
@@ -253,7 +266,9 @@ _NUMBERS: dict[str, Callable[..., list[int]]] = {
     "rms_norm": functools.partial(
         _norm_numbers, ("has_residual", "has_weight"), lambda residual, weight: 1 + residual if weight else None
     ),
-    "layer_norm": functools.partial(_norm_numbers, ("has_weight", "has_bias"), lambda weight, bias: 1 if weight or bias else None),
+    "layer_norm": functools.partial(
+        _norm_numbers, ("has_weight", "has_bias"), lambda weight, bias: 1 if weight or bias else None
+    ),
     "swiglu": _swiglu_numbers,
     "rope": _rope_numbers,
     "attention": _attention_numbers,
@@ -266,7 +281,8 @@ def _refused_routes(config: dict[str, Any], operands: Sequence[Any], attributes:
     if not taken.startswith("flash_"):
         return {}
     if taken == "flash_bf16dot":
-        return {"flash_f32": ["the bfloat16 dot is faster on this CPU model"]}
+        named = f"implementation={taken!r} was named"
+        return {"flash_f32": [named if attributes["dot"] else "the bfloat16 dot is faster on this CPU model"]}
     reasons = []
     if operands[0].dtype.name != "bfloat16":
         reasons.append(f"dtype={operands[0].dtype}: must be bfloat16")

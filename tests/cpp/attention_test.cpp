@@ -92,28 +92,87 @@ TEST(Attention, EmptyAndSingle) {
       }
 }
 
+TEST(Attention, WindowsOverSeveralParts) {
+  int index = 0;
+  for (DType type : kDTypes)
+    for (int options = 0; options < 4; options++) {
+      AttentionDesc d = attention_desc(type, {2, 397, 351, 6, 2, 8, 12});
+      d.causal = options & 1;
+      d.causal_bottom_right = options & 2;
+      d.window_left = 31;
+      d.window_right = 5;
+      d.has_query_lengths = d.has_key_lengths = options == 3;
+      SCOPED_TRACE(describe(d));
+      AttentionProblem p(d, index++);
+      check_attention(p);
+    }
+}
+
+TEST(Attention, OneSegmentWithPadding) {
+  // Tiles of one segment skip the comparison of ids unless some key in them is padding.
+  for (DType type : kDTypes) {
+    AttentionDesc d = attention_desc(type, {2, 60, 70, 2, 1, 8, 12});
+    AttentionProblem p(d, 5);
+    p.desc.has_segment_ids = true;
+    p.in.query_segment_ids.assign(120, 3);
+    p.in.key_segment_ids.assign(140, 3);
+    for (int64_t s : {17, 18, 139}) p.in.key_segment_ids[s] = -1;
+    p.poison();
+    p.in.k = p.k.values(), p.in.v = p.v.values();
+    check_attention(p);
+  }
+}
+
 TEST(Attention, FiniteMinimumIsALogit) {
-  // A row whose logits are all finfo.min is the mean of its values, as in jax.nn; one that has a larger logit ignores those.
-  for (float lowest : {-std::numeric_limits<float>::max(), -1e30f, std::numeric_limits<float>::max()})
+  // A row whose logits are all finfo.min is the mean of its values, as in jax.nn, and so are its gradients: v's is dout / S, q's
+  // is 0 up to rounding since logits that differ only by what finfo.min absorbs do not depend on q. Row 1 has larger logits too.
+  for (float lowest : {-std::numeric_limits<float>::max(), -1e30f, 1e30f})
+    for (DType type : {DType::f32, DType::bf16})
+      for_each_isa([&] {
+        AttentionDesc d = attention_desc(type, {1, 3, 150, 1, 1, 8, 8});
+        d.has_bias = true;
+        set_shape(d.bias_shape, d, 3);
+        AttentionProblem p(d, 5, false);
+        for (int64_t s = 0; s < 150; s++)
+          for (int64_t t = 0; t < 3; t++) p.bias.set(t * 150 + s, t != 1 || s % 3 ? lowest : 0);
+        p.in.bias = p.bias.values();
+        SerialExecutor executor;
+        const AttentionForward y = run_forward(p, d, executor, 1);
+        const AttentionBackward g = run_backward(p, d, y, executor, 1);
+        const double u = type == DType::f32 ? 1e-5 : 0x1p-8;
+        const auto few = [&](int64_t s) { return lowest > 0 ? s % 3 != 0 : s % 3 == 0; };  // what row 1 sees
+        for (int64_t v = 0; v < 8; v++) {
+          double all = 0, some = 0, first = 0;
+          for (int64_t s = 0; s < 150; s++) {
+            all += p.v[s * 8 + v] / 150;
+            some += few(s) ? p.v[s * 8 + v] / (lowest > 0 ? 100 : 50) : 0;
+            if (lowest > 0 || few(s)) continue;
+            first = (p.dout[v] + p.dout[16 + v]) / 150;
+            EXPECT_NEAR(g.dv[s * 8 + v], first, 3 * u * (std::fabs(p.dout[v]) + std::fabs(p.dout[16 + v])));
+          }
+          EXPECT_NEAR(y.out[v], all, 3 * u);
+          EXPECT_NEAR(y.out[16 + v], all, 3 * u);
+          if (lowest > 0) EXPECT_NEAR(y.out[8 + v], some, 3 * u);
+        }
+        EXPECT_NEAR(y.lse[0] / lowest, 1, 1e-6);
+      });
+}
+
+TEST(Attention, NaNCotangentReachesOnlyWhatItsRowSees) {
+  for (DType type : kDTypes)
     for_each_isa([&] {
-      AttentionDesc d = attention_desc(DType::f32, {1, 3, 150, 1, 1, 8, 8});
-      d.has_bias = true;
-      set_shape(d.bias_shape, d, 3);
-      AttentionProblem p(d, 5);
-      for (int64_t s = 0; s < 150; s++)
-        for (int64_t t = 0; t < 3; t++) p.bias.set(t * 150 + s, t == 0 || s % 3 ? lowest : 0);
-      p.in.bias = p.bias.values();
+      AttentionDesc d = attention_desc(type, {1, 40, 50, 2, 1, 8, 8});
+      d.causal = true;
+      AttentionProblem p(d, 9);
+      p.in.key_lengths = {20};
+      d.has_key_lengths = p.desc.has_key_lengths = true;
+      p.poison();
+      for (int64_t v = 0; v < 8; v++) p.dout.set((10 * 2 + 1) * 8 + v, kNaN);  // query 10, head 1: keys 0..10
       SerialExecutor executor;
-      const AttentionForward y = run_forward(p, d, executor, 1);
-      for (int64_t v = 0; v < 8; v++) {
-        double mean = 0;
-        for (int64_t s = 0; s < 150; s++) mean += p.v[s * 8 + v] / 150;
-        EXPECT_NEAR(y.out[v], mean, 1e-5);
-      }
-      EXPECT_NEAR(y.lse[0] / lowest, 1, 1e-6);
-      const AttentionExpected want = AttentionBounds(p, false).expected();
-      if (lowest < 0)
-        for (int64_t i = 8; i < 24; i++) EXPECT_NEAR(y.out[i], want.y.out[i], 1e-5);
+      const AttentionBackward g = run_backward(p, d, run_forward(p, d, executor, 1), executor, 1);
+      for (int64_t row = 0; row < 80; row++) EXPECT_EQ(std::isnan(g.dq[row * 8]), row == 21) << row;
+      for (int64_t s = 0; s < 50; s++) EXPECT_EQ(std::isnan(g.dk[s * 8]), s <= 10) << s;
+      for (int64_t s = 20; s < 50; s++) EXPECT_EQ(g.dv[s * 8], 0) << s;
     });
 }
 

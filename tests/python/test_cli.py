@@ -14,7 +14,20 @@ from jaxator.cli import bench, cases
 from jaxator.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-KEYS = ["op", "case", "dtype", "target", "implementation", "seconds", "value", "unit", "limit_share", "peer", "peer_value", "ratio"]
+KEYS = [
+    "op",
+    "case",
+    "dtype",
+    "target",
+    "implementation",
+    "seconds",
+    "value",
+    "unit",
+    "limit_share",
+    "peer",
+    "peer_value",
+    "ratio",
+]
 
 
 def invoke(*arguments):
@@ -23,17 +36,23 @@ def invoke(*arguments):
 
 def python(*arguments, **variables):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "python"), "JAX_PLATFORMS": "cpu"} | variables
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Cases that take no time."""
     row = cases._row_case
-    monkeypatch.setattr(cases, "_row_case", lambda op, shape, dtype: row(op, (1, 16, 2, 64) if op == "rope" else (4, 64), dtype))
+    monkeypatch.setattr(
+        cases, "_row_case", lambda op, shape, dtype: row(op, (1, 16, 2, 64) if op == "rope" else (4, 64), dtype)
+    )
     attention = cases._attention_case
     monkeypatch.setattr(
-        cases, "_attention_case", lambda dtype, length, window, both: attention(dtype, 32, None if window is None else 8, both)
+        cases,
+        "_attention_case",
+        lambda dtype, length, window, both: attention(dtype, 32, None if window is None else 8, both),
     )
 
 
@@ -112,7 +131,9 @@ def test_bench_json(op, small):
 
 
 def test_bench_table_and_file(small, tmp_path):
-    result = invoke("bench", "rms_norm", "--case", "forward ", "--dtype", "float32", "--repeats", "1", "--save", str(tmp_path))
+    result = invoke(
+        "bench", "rms_norm", "--case", "forward ", "--dtype", "float32", "--repeats", "1", "--save", str(tmp_path)
+    )
     assert result.exit_code == 0, result.output
     assert "forward 4x64" in result.output and "GB/s" in result.output
     (file,) = tmp_path.iterdir()

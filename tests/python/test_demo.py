@@ -26,8 +26,12 @@ TINY = {
     "--head-size": 16,
     "--validation-sequences": 4,
     "--sample-bytes": 20,
+    "--learning-rate": 3e-3,
 }
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 300
+
+# One worker of a parallel run takes them all: the demo that they share is then run once.
+pytestmark = pytest.mark.xdist_group("demo")
 
 
 def command(out: Path, *options: str) -> list[str]:
@@ -159,9 +163,7 @@ def test_bad_options_are_named(options: tuple[str, ...], message: str, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
-def test_corpus_is_split_by_file_and_batches_follow_the_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_corpus_is_split_by_file_and_batches_follow_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DEMO))
     from corpus import load_corpus, training_batch, validation_batches
 

@@ -80,7 +80,9 @@ def test_mapped_parameters_make_groups():
     stacked = jax.ShapeDtypeStruct((3, 512, 4096), jnp.bfloat16)
     (mapped,) = explain(jax.vmap(jxt.rms_norm), stacked, jax.ShapeDtypeStruct((3, 4096), jnp.float32)).calls
     assert mapped.config == alone.config and alone.config["tasks"] > 1
-    gradients = explain(jax.vmap(jax.grad(loss), in_axes=(0, None)), stacked, jax.ShapeDtypeStruct((4096,), jnp.float32)).calls
+    gradients = explain(
+        jax.vmap(jax.grad(loss), in_axes=(0, None)), stacked, jax.ShapeDtypeStruct((4096,), jnp.float32)
+    ).calls
     assert gradients[1].config["tasks"] * gradients[1].config["rows_per_task"] == 512
 
 
@@ -128,7 +130,9 @@ def test_a_gpu_without_kernels_takes_the_formulation(monkeypatch):
 
 def test_values_of_the_marked_formulation():
     x = jnp.asarray(np.random.default_rng(0).standard_normal((5, 16)), jnp.float32)
-    np.testing.assert_allclose(jxt.rms_norm(x, implementation="xla"), jxt.rms_norm(x, implementation="cpu"), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        jxt.rms_norm(x, implementation="xla"), jxt.rms_norm(x, implementation="cpu"), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,6 +166,14 @@ def test_attention():
         assert call.config["kernel"] in ("flash_f32", "flash_bf16dot")
         other = ({"flash_f32", "flash_bf16dot"} - {call.config["kernel"]}).pop()
         assert call.refused[other]
+
+
+def test_attention_kernel_by_name():
+    q = jax.ShapeDtypeStruct((1, 64, 4, 16), jnp.bfloat16)
+    (call,) = explain(jxt.dot_product_attention, q, q, q, implementation="flash_f32").calls
+    assert call.config["kernel"] == "flash_f32"
+    assert "implementation='flash_f32' was named" in call.refused["flash_bf16dot"]
+    assert call.refused["xla"] == ["implementation='flash_f32' was named"]
 
 
 def test_prints_a_table():

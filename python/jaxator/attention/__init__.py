@@ -68,7 +68,8 @@ def _window(size: int | tuple[int, int] | None) -> tuple[int, int]:
 
 def _refuse_later_options(**given: Any) -> None:
     for name, (value, absent) in given.items():
-        if value is not absent and value != absent:
+        # Arrays are given whatever they hold.
+        if value is not None and (absent is None or isinstance(value, jax.core.Tracer) or value != absent):
             raise UnsupportedError(OP, {"cpu": [f"{name} is given: not supported yet"], "xla": [f"{name} is given: not supported yet"]})
 
 
@@ -154,8 +155,10 @@ def dot_product_attention(
 
     Differences from `jax.nn.dot_product_attention`: a query with no visible key gives 0, logsumexp -inf and zero gradients
     (there: the mean of the values); a window without is_causal means the same as with it; padding is never read, it may
-    hold NaN; bias may have another dtype than the query; value size may differ from head size; products accumulate in
-    float32 and probabilities are rounded to bfloat16 only on the bfloat16 dot route.
+    hold NaN; bias may have another dtype than the query; value size may differ from head size; the logsumexp is float32 and
+    differentiable (there: the key's dtype, constant); products accumulate in float32 and probabilities are rounded to
+    bfloat16 only on the bfloat16 dot route; errors here, accepted there: a scale that is traced, a bias of integers, a
+    negative window, query and key with different numbers of axes.
 
     Checkpoint names: "jaxator.attention.out", "jaxator.attention.lse".
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ def flax_attention(query, key, value, bias=None, mask=None, *, dropout_rng=None,
     batch = query.shape[:-3]
 
     def one_batch(array):
-        return array.reshape(-1, *array.shape[len(batch) :])
+        return array.reshape(math.prod(array.shape[: len(batch)]), *array.shape[len(batch) :])
 
     def logits_shaped(array):
         """[..., N, T, S] -> [B|1, N|1, T|1, S|1]."""
@@ -56,7 +57,7 @@ def flax_attention(query, key, value, bias=None, mask=None, *, dropout_rng=None,
         array = array.reshape((1,) * (len(batch) + 3 - array.ndim) + array.shape)
         if array.shape[: len(batch)] != (1,) * len(batch):
             array = jnp.broadcast_to(array, (*batch, *array.shape[len(batch) :]))
-        return array.reshape(-1, *array.shape[len(batch) :])
+        return one_batch(array)
 
     out = dot_product_attention(
         one_batch(query),

@@ -55,7 +55,8 @@ def attention(options: Options, *operands: jax.Array) -> tuple[jax.Array, jax.Ar
     wide = jnp.promote_types(q.dtype, jnp.float32)
     seen = jnp.broadcast_to(visible(options, q, k, named), (batch, heads, t, s))
     q, k, v = _without_padding(options, q, k, v, named)
-    grouped = q.reshape(batch, t, kv_heads, heads // kv_heads if kv_heads else 1, head_size)
+    group = heads // kv_heads if kv_heads else 1
+    grouped = q.reshape(batch, t, kv_heads, group, head_size)
     logits = jnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(batch, heads, t, s) * options.scale
     if options.has(BIAS):
         logits = logits + jnp.where(seen, named[BIAS].astype(wide), 0)
@@ -66,7 +67,7 @@ def attention(options: Options, *operands: jax.Array) -> tuple[jax.Array, jax.Ar
     top = jnp.where(any_seen, top, 0)
     p = jnp.where(seen, jnp.exp(jnp.where(seen, logits - top, 0)), 0)
     total = jnp.where(any_seen, jnp.sum(p, axis=-1, keepdims=True), 1)
-    weights = (p / total).astype(q.dtype).reshape(batch, kv_heads, -1, t, s)
+    weights = (p / total).astype(q.dtype).reshape(batch, kv_heads, group, t, s)
     out = jnp.einsum("bkgts,bskv->btkgv", weights, v, preferred_element_type=wide).reshape(batch, t, heads, v.shape[-1])
     rows = jnp.moveaxis(any_seen, 1, 2)
     lse = jnp.where(any_seen, top + jnp.log(total), -jnp.inf)[..., 0]

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Expert kernels in JAX: what is here, what is used, how fast it is.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Expert kernels in JAX: what is here, what is used, how fast it is."
+)
 
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
@@ -40,7 +42,9 @@ def explain(
     from jaxator.cli import explain as work
 
     try:
-        options: dict[str, Any] = dict(kv_heads=kv_heads, keys=keys, causal=causal, window=window, implementation=implementation)
+        options: dict[str, Any] = dict(
+            kv_heads=kv_heads, keys=keys, causal=causal, window=window, implementation=implementation
+        )
         explanation = work.explain_op(op, work.parse_shape(shape), dtype, options)
     except (ValueError, TypeError, NotImplementedError) as error:
         raise _usage(error) from error
@@ -53,8 +57,12 @@ def bench(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     dtype: Annotated[str | None, typer.Option(help="Element type instead of the cases' own.")] = None,
     case: Annotated[str | None, typer.Option(help="Only cases whose text contains this.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Interleaved runs, fewer where a case would take over half a minute.")] = 15,
-    save: Annotated[Path | None, typer.Option(help="Also write the rows, device, date and commit to a file in this folder.")] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Interleaved runs, fewer where a case would take over half a minute.")
+    ] = 15,
+    save: Annotated[
+        Path | None, typer.Option(help="Also write the rows, device, date and commit to a file in this folder.")
+    ] = None,
 ) -> None:
     """Time of each op beside XLA's for the same formula and beside the machine's limit, in one process, interleaved."""
     from jaxator.cli import bench as work

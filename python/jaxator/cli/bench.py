@@ -206,9 +206,8 @@ def table(rows: Iterable[Row]) -> Table:
         share = "" if row.limit_share is None else f"{row.limit_share:.0%}"
         rates = [f"{value:.4g} {row.unit}" for value in (row.value, row.peer_value)]
         kernel = row.target if row.target == row.implementation else f"{row.target} {row.implementation}"
-        result.add_row(
-            row.op, row.case, row.dtype, kernel, _time(row.seconds), rates[0], share, rates[1], f"{row.ratio:.2f}x", row.peer,
-        )  # fmt: skip
+        figures = (_time(row.seconds), rates[0], share, rates[1], f"{row.ratio:.2f}x")
+        result.add_row(row.op, row.case, row.dtype, kernel, *figures, row.peer)
     return result
 
 

@@ -104,12 +104,16 @@ def _array(shape: tuple[int, ...], dtype: str) -> jax.ShapeDtypeStruct:
 
 def _row_operands(op: str, shape: tuple[int, ...], dtype: str) -> Operands:
     x, parameter = _array(shape, dtype), _array(shape[-1:], "float32")
-    with_parameters = {"rms_norm": (x, parameter), "add_rms_norm": (x, x, parameter), "layer_norm": (x, parameter, parameter)}
+    with_parameters = {
+        "rms_norm": (x, parameter),
+        "add_rms_norm": (x, x, parameter),
+        "layer_norm": (x, parameter, parameter),
+    }
     return with_parameters.get(op, (x,))
 
 
-# Arrays of the first operand's size that must move, forward and backward. add_rms_norm's residual has x's gradient; swiglu is
-# packed, so its result is half of its operand.
+# Arrays of the first operand's size that must move, forward and backward. add_rms_norm's residual has x's gradient; swiglu
+# is packed, so its result is half of its operand.
 _MOVED: dict[str, tuple[float, float]] = {
     "rms_norm": (2, 3),
     "add_rms_norm": (4, 4),

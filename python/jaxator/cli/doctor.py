@@ -46,7 +46,10 @@ def _kernels() -> dict[str, dict[str, list[str]]]:
     present = {path.name for path in _libraries()}
     sets = [isa for isa in _ffi.ISAS if f"libjaxator_cpu_{isa.removeprefix('x86-64-').replace('-', '_')}.so" in present]
     return {
-        handler: {"cpu": sets if hasattr(_ffi.library(), f"jaxator_{handler}") else [], **{gpu: [] for gpu in _dispatch.GPU_PLATFORMS}}
+        handler: {
+            "cpu": sets if hasattr(_ffi.library(), f"jaxator_{handler}") else [],
+            **{gpu: [] for gpu in _dispatch.GPU_PLATFORMS},
+        }
         for handler in _ffi.HANDLERS
     }
 

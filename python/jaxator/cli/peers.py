@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Peers = Mapping[str, Callable[..., jax.Array | tuple[jax.Array, ...]]]
 
@@ -15,9 +16,20 @@ def _rms_norm(x, weight):
     return (wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-6) * weight).astype(x.dtype)
 
 
+def _rms_norm_narrow(x, weight):
+    wide = x.astype(jnp.float32)
+    inverse = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-6)
+    return x * inverse.astype(x.dtype) * weight.astype(x.dtype)
+
+
 def _add_rms_norm(x, residual, weight):
     total = x + residual
     return _rms_norm(total, weight), total
+
+
+def _add_rms_norm_narrow(x, residual, weight):
+    total = x + residual
+    return _rms_norm_narrow(total, weight), total
 
 
 def _layer_norm(x, weight, bias):
@@ -38,10 +50,10 @@ def _swiglu_narrow(packed):
 
 
 def _angles(x):
+    """cos and sin as constants: XLA would compute them again for each head."""
     half = x.shape[-1] // 2
-    frequency = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
-    angle = jnp.arange(x.shape[-3], dtype=jnp.float32)[:, None] * frequency
-    return jnp.cos(angle)[:, None, :], jnp.sin(angle)[:, None, :]
+    angle = np.arange(x.shape[-3])[:, None] * 10000.0 ** (-np.arange(half) / half)
+    return np.cos(angle).astype(np.float32)[:, None, :], np.sin(angle).astype(np.float32)[:, None, :]
 
 
 def _rope_concatenated(x):
@@ -59,9 +71,9 @@ def _rope_stacked(x):
 
 
 ROWS: dict[str, Peers] = {
-    "rms_norm": {"XLA": _rms_norm},
-    "add_rms_norm": {"XLA": _add_rms_norm},
-    "layer_norm": {"XLA": _layer_norm},
+    "rms_norm": {"XLA float32": _rms_norm, "XLA product in dtype": _rms_norm_narrow},
+    "add_rms_norm": {"XLA float32": _add_rms_norm, "XLA product in dtype": _add_rms_norm_narrow},
+    "layer_norm": {"XLA float32": _layer_norm},
     "swiglu": {"XLA float32": _swiglu_wide, "XLA in dtype": _swiglu_narrow},
     "rope": {"XLA concatenate": _rope_concatenated, "XLA stack": _rope_stacked},
 }
@@ -74,13 +86,15 @@ def attention(window: tuple[int, int] | None) -> Peers:
         return jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=window)
 
     def einsum(q, k, v):
-        batch, length, heads, size = q.shape
-        grouped = q.astype(jnp.float32).reshape(batch, length, k.shape[2], heads // k.shape[2], size)
-        logits = jnp.einsum("btkgh,bskh->bkgts", grouped, k.astype(jnp.float32)) * size**-0.5
-        row, column = jnp.arange(length)[:, None], jnp.arange(k.shape[1])[None, :]
-        seen = (column <= row) & (column >= row - (window[0] if window else length))
+        # Heads repeated and in front: XLA's batched product is then two to three times as fast as with a group dimension.
+        group = q.shape[2] // k.shape[2]
+        heads_first = [
+            jnp.repeat(a.astype(jnp.float32).transpose(0, 2, 1, 3), n, 1) for a, n in ((q, 1), (k, group), (v, group))
+        ]
+        logits = jnp.einsum("bnth,bnsh->bnts", *heads_first[:2]) * q.shape[3] ** -0.5
+        row, column = jnp.arange(q.shape[1])[:, None], jnp.arange(k.shape[1])[None, :]
+        seen = (column <= row) & (column >= row - (window[0] if window else q.shape[1]))
         weights = jax.nn.softmax(jnp.where(seen, logits, -jnp.inf), axis=-1)
-        out = jnp.einsum("bkgts,bskh->btkgh", weights, v.astype(jnp.float32))
-        return out.reshape(q.shape).astype(q.dtype)
+        return jnp.einsum("bnts,bnsh->bnth", weights, heads_first[2]).transpose(0, 2, 1, 3).astype(q.dtype)
 
     return {"jax.nn.dot_product_attention": library, "XLA einsum float32": einsum}

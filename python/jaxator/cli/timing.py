@@ -25,8 +25,8 @@ MINIMUM_RUNS = 3
 def keep_memory() -> None:
     """Lets this process keep the memory that it frees; does nothing where the C library has no such setting.
 
-    glibc returns arrays of 32 MiB and more to the system and gets them back page by page. On a virtual machine that took eight
-    times as long as the normalisation of such an array, so only the allocator would be measured, for every peer alike.
+    glibc returns arrays of 32 MiB and more to the system and gets them back page by page. On a virtual machine that took
+    eight times as long as the normalisation of such an array, so only the allocator would be measured, for every peer alike.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -6,6 +6,8 @@
 /// touched once for every 128 or 256 query rows.
 #pragma once
 
+#include <cmath>
+
 #include "src/ops/attention/route.h"
 #include "src/ops/attention/tile.h"
 #include "src/tile/cpu/pack.h"
@@ -45,6 +47,8 @@ template <class R> struct BackwardTask {
       const KeySpan keys = s.rows[g * kGroupTiles].keys;
       if (!keys.empty()) all = {std::min(all.begin, keys.begin), std::max(all.end, keys.end)};
     }
+    for (int64_t i = 0; i < groups * kGroupTiles; i++)
+      if (s.rows[i].far) normalise(i);
     all = {std::max(all.begin, limit.begin), std::min(all.end, limit.end)};
     for (int64_t at = all.begin; at < all.end; at += config.backward_key_tile) {
       const int64_t count = std::min(config.backward_key_tile, all.end - at);
@@ -64,6 +68,42 @@ template <class R> struct BackwardTask {
     for (int64_t ti = 0; ti < kGroupTiles; ti++)
       if (segment_test(head, s.rows[g * kGroupTiles + ti], *s.key_tile) != SegmentTest::disjoint) return false;
     return true;
+  }
+
+  /// Where |lse| is so large that its rounding, up to 2^-24 |lse|, shows in exp(logit - lse), as in rows that are masked by the
+  /// most negative finite bias, the maximum and the sum are computed again.
+  static constexpr float kFar = 65536;
+
+  void normalise(int64_t i) const {
+    const TileRows& rows = s.rows[i];
+    f32v top[kTileVectors], total[kTileVectors]{};
+    for (int v = 0; v < kTileVectors; v++) top[v] = splat(kInvisible);
+    for (int64_t at = rows.keys.begin; at < rows.keys.end; at += config.backward_key_tile) {
+      const int64_t count = std::min(config.backward_key_tile, rows.keys.end - at);
+      set_keys(head, at, count, *s.key_tile);
+      pack_keys(count);
+      const bool adds = start_logits(rows, 0, count);
+      for (int64_t p = 0; p < count; p += kTileRows) {
+        Tile c;
+        logits(c, i, p, adds);
+        for (int v = 0; v < kTileVectors; v++) {
+          f32v most = top[v];
+          for (int r = 0; r < kTileRows; r++) most = vmax(most, c.at[r][v]);
+          const f32v subtract = select(most == splat(kInvisible), f32v{}, most);
+          total[v] *= softmax_exp<R>(top[v] - subtract);
+          for (int r = 0; r < kTileRows; r++) total[v] += softmax_exp<R>(c.at[r][v] - subtract);
+          top[v] = most;
+        }
+      }
+    }
+    for (int v = 0; v < kTileVectors; v++) {
+      float *shift = s.shift + i * kTileColumns + v * kLanes, *factor = s.factor + i * kTileColumns + v * kLanes;
+      const f32v lse = load<f32v>(shift);
+      const i32v far = (lse > splat(kFar)) | (lse < splat(-kFar));
+      const i32v use = far & (lse < splat(-kInvisible));  // +inf marks rows that are left out
+      store(shift, select(use, top[v], lse));
+      store(factor, select(use, splat(1.0f) / total[v], splat(1.0f)));
+    }
   }
 
   /// Rows that saw no key are left out like padding: nothing of them is read, so their gradients are zeros by selection.
@@ -92,9 +132,9 @@ template <class R> struct BackwardTask {
   }
 
   void start_tile(int64_t i) const {
-    const TileRows& rows = s.rows[i];
+    TileRows& rows = s.rows[i];
+    rows.far = false;
     std::fill_n(dq(i), sizes.head_rows * kTileColumns, 0.0f);
-    if (!rows.any_live && !s.rows[i / kGroupTiles * kGroupTiles].any_live && rows.rows == 0) return;
     const T *q[kTileColumns], *dout[kTileColumns];
     for (int lane = 0; lane < kTileColumns; lane++) {
       q[lane] = live_row(i, lane, args.q, desc.head_size);
@@ -106,6 +146,7 @@ template <class R> struct BackwardTask {
       if (out == nullptr) continue;
       const int64_t index = head.query_index(rows.first_row + lane);
       *shift = args.lse[index];
+      rows.far = rows.far || std::fabs(*shift) > kFar;
       *delta = row_dot(dout[lane], out) - (args.dlse == nullptr ? 0.0f : args.dlse[index]);
     }
     pack_transposed<Dot>(q, desc.head_size, queries(i));
@@ -133,20 +174,30 @@ template <class R> struct BackwardTask {
     pack_panels<Dot, T, kTileRows>(row_at(args.k, desc.head_size), count, desc.head_size, sizes.head_rows, key_column_panel(), s.key_columns);
   }
 
+  /// Fills bias and mask of a row tile, and says whether there are any.
+  bool start_logits(const TileRows& rows, int64_t begin, int64_t end) const {
+    if (head.in.bias == nullptr && head.in.mask == nullptr) return false;
+    set_added(head, rows, *s.key_tile, begin, end, s.added);
+    return true;
+  }
+
+  JAXATOR_INLINE void logits(Tile& c, int64_t i, int64_t p, bool adds) const {
+    const TileRows& rows = s.rows[i];
+    const SegmentTest segments = segment_test(head, rows, *s.key_tile) == SegmentTest::none ? SegmentTest::none : SegmentTest::lanes;
+    clear(c);
+    dot_rows<Dot>(c, sizes.head_words, s.keys + p / kTileRows * key_panel(), queries(i));
+    finish_logits(c, desc.scale, rows, *s.key_tile, p, adds ? s.added : nullptr, segments);
+  }
+
   /// P and dS of one row tile.
   void score(int64_t g, int64_t ti, int64_t begin, int64_t end) const {
     const int64_t i = g * kGroupTiles + ti;
-    const TileRows& rows = s.rows[i];
-    const SegmentTest test = segment_test(head, rows, *s.key_tile);
-    const SegmentTest segments = test == SegmentTest::disjoint ? SegmentTest::lanes : test;
-    const bool adds = head.in.bias != nullptr || head.in.mask != nullptr;
-    if (adds) set_added(head, rows, *s.key_tile, begin, end, s.added);
+    const bool adds = start_logits(s.rows[i], begin, end), far = s.rows[i].far;
     for (int64_t p = begin; p < end; p += kTileRows) {
       Tile c;
-      clear(c);
-      dot_rows<Dot>(c, sizes.head_words, s.keys + p / kTileRows * key_panel(), queries(i));
-      finish_logits(c, desc.scale, rows, *s.key_tile, p, adds ? s.added : nullptr, segments);
+      logits(c, i, p, adds);
       for_tile([&](int r, int v) { c.at[r][v] = softmax_exp<R>(c.at[r][v] - load<f32v>(s.shift + i * kTileColumns + v * kLanes)); });
+      if (far) for_tile([&](int r, int v) { c.at[r][v] *= load<f32v>(s.factor + i * kTileColumns + v * kLanes); });
       store_tile(c, s.probabilities);
       store_rows(c, ti, p, s.p_rows);
 
@@ -185,10 +236,11 @@ template <class R> struct BackwardTask {
   }
 
   // ---- products three to five -----------------------------------------------------------------------------------------
-  void accumulate(int64_t g, int64_t begin, int64_t end, float* dk, float* dv) const {
+  /// dk and dv are the sums from key `first_key` on.
+  void accumulate(int64_t g, int64_t begin, int64_t end, int64_t first_key, float* dk, float* dv) const {
     const uint32_t* q = s.query_columns + g * sizes.head_columns * kGroupWords;
     const uint32_t* dout = s.dout_columns + g * sizes.value_columns * kGroupWords;
-    const int64_t panel = (s.key_tile->begin + begin) / kTileRows;
+    const int64_t panel = (s.key_tile->begin + begin - first_key) / kTileRows;
     for (int64_t p = begin, at = panel; p < end; p += kTileRows, at++) {
       add_product(s.p_rows + p * kGroupWords, dout, dv + at * kTileRows * sizes.value_columns, sizes.value_columns);
       add_product(s.ds_rows + p * kGroupWords, q, dk + at * kTileRows * sizes.head_columns, sizes.head_columns);

@@ -7,13 +7,22 @@
 namespace jaxator {
 namespace {
 
-/// Rows are dealt to parts only where batch entries and key/value heads are too few to keep a machine busy: 32 tasks. Fixed
-/// by the shape, so the bits are too.
+/// Rows are dealt to parts only where batch entries and key/value heads are too few to keep a machine busy: 16 tasks, and no
+/// more, because every part adds sums of dk and dv that are float32. Fixed by the shape, so the bits are too.
 int64_t parts_of(const AttentionDesc& desc) {
-  constexpr int64_t kTasks = 32, kLeastRows = 256;
+  constexpr int64_t kLeastRows = 256;
   const int64_t pairs = std::max<int64_t>(1, desc.batch * desc.kv_heads);
-  if (pairs >= kTasks / 2) return 1;
-  return std::max<int64_t>(1, std::min(ceil_div(kTasks, pairs), ceil_div(rows_of(desc), kLeastRows)));
+  return std::max<int64_t>(1, std::min(ceil_div(kMostParts, pairs), ceil_div(rows_of(desc), kLeastRows)));
+}
+
+/// Keys that one part can see: all of them, or with a window on both sides those around its queries.
+int64_t keys_of_part(const AttentionDesc& desc, const AttentionConfig& config) {
+  const int64_t all = round_up(desc.key_length, kKeyGranule);
+  if (!config.contiguous_parts) return all;
+  const int64_t runs = ceil_div(rows_of(desc), config.backward_rows);
+  const int64_t queries = ceil_div(ceil_div(runs, config.parts) * config.backward_rows, heads_per_group(desc)) + 1;
+  const int64_t right = desc.causal ? 0 : std::min(desc.window_right, all);
+  return std::min(all, round_up(queries + std::min(desc.window_left, all) + right + 2 * kKeyGranule, kKeyGranule));
 }
 
 /// Every way in which scratch may be cut up, whatever CPU this runs on.
@@ -45,9 +54,11 @@ AttentionConfig pick_config(const AttentionDesc& desc, const CpuFeatures& cpu, C
   config.backward_rows = use_dot ? 256 : 128;
 
   config.parts = parts_of(desc);
-  // One part: the sums of dk and dv are the slot's. They are S * (H + V) floats, the largest piece of scratch: keep all slots
-  // together under 256 MiB, but never fewer than 8 tasks at a time.
-  const int64_t sums = std::max<int64_t>(1, sums_floats(desc) * 4);
+  config.contiguous_parts = config.parts > 1 && desc.window_left >= 0 && (desc.causal || desc.window_right >= 0);
+  config.part_keys = keys_of_part(desc, config);
+  // One part: its sums are the slot's, the largest piece of scratch. All slots together stay under 256 MiB, but never fewer
+  // than 8 tasks run at a time.
+  const int64_t sums = std::max<int64_t>(1, sums_floats(desc, config) * 4);
   config.max_backward_slots = std::clamp<int64_t>((256ll << 20) / sums, 8, 64);
   return config;
 }

@@ -19,11 +19,11 @@ template <class R> struct BackwardPass {
 
   BackwardPass(const AttentionDesc& d, const AttentionConfig& c, const AttentionBackwardArgs& a, int64_t slot_count)
       : desc(d), config(c), args(a), operands(operands_of(d, a)), sizes(d, c), slots(backward_slots(c, slot_count)),
-        slot_bytes(backward_slot_bytes(d, c)), sum_floats(sums_floats(d)) {}
+        slot_bytes(backward_slot_bytes(d, c)), sum_floats(sums_floats(d, c)) {}
 
   /// Sums of one pair and part, where they outlive their task.
   float* kept_sums(int64_t index) const {
-    return reinterpret_cast<float*>(static_cast<char*>(args.scratch) + slots * slot_bytes + index * round_up(sum_floats * 4, 64));
+    return reinterpret_cast<float*>(slot_scratch(slots)) + index * sum_floats;
   }
   Task task_at(int64_t pair, Carver& carver) const {
     return {desc, config, args, HeadGroup(desc, operands, pair), sizes, carve_backward(carver, desc, config)};
@@ -34,48 +34,87 @@ template <class R> struct BackwardPass {
     return shape[0] == desc.batch && shape[1] == desc.heads && shape[2] == desc.query_length && shape[3] == desc.key_length;
   }
 
-  /// One pair and part: rows in runs of backward_rows, dealt 0 1 .. C-1 C-1 .. 1 0 so that causal parts are equally long.
+  /// Calls body(first, end) for the part's runs of rows.
+  template <class Body> void for_runs(int64_t part, Body&& body) const {
+    const int64_t rows = rows_of(desc), runs = ceil_div(rows, config.backward_rows);
+    for (int64_t run = 0; run < runs; run++)
+      if (config.part_of(run, runs) == part) body(run * config.backward_rows, std::min(rows, (run + 1) * config.backward_rows));
+  }
+
+  /// Keys that the part's rows may visit: what its sums hold.
+  KeySpan part_keys(const HeadGroup& head, int64_t part) const {
+    KeySpan all{std::numeric_limits<int64_t>::max(), 0};
+    for_runs(part, [&](int64_t first, int64_t end) {
+      const int64_t last_query = std::min((end - 1) / head.group, head.limits.queries - 1);
+      if (first / head.group > last_query) return;
+      const KeySpan keys = keys_of_tile(desc, head.limits, first / head.group, last_query);
+      if (!keys.empty()) all = {std::min(all.begin, keys.begin), std::max(all.end, keys.end)};
+    });
+    return all.empty() ? KeySpan{0, 0} : all;
+  }
+
   void run_part(int64_t pair, int64_t part, int64_t slot) const {
     Carver carver(slot_scratch(slot));
     const Task task = task_at(pair, carver);
-    float* sums = config.parts == 1 ? carver.take<float>(sum_floats) : kept_sums(pair * config.parts + part);
-    std::fill_n(sums, sum_floats, 0.0f);
-    float* dv = sums + round_up(desc.key_length, kKeyGranule) * sizes.head_columns;
+    const KeySpan keys = part_keys(task.head, part);
+    float* dk = config.parts == 1 ? carver.take<float>(sum_floats) : kept_sums(pair * config.parts + part);
+    float* dv = dk + (keys.end - keys.begin) * sizes.head_columns;
+    std::fill_n(dk, (keys.end - keys.begin) * (sizes.head_columns + sizes.value_columns), 0.0f);
     const bool bias = desc.bias_gradient && bias_is_full();
-    const int64_t rows = rows_of(desc), parts = config.parts;
-    for (int64_t run = 0; run * config.backward_rows < rows; run++) {
-      const int64_t turn = run % (2 * parts);
-      if ((turn < parts ? turn : 2 * parts - 1 - turn) != part) continue;
-      const int64_t first = run * config.backward_rows, end = std::min(rows, first + config.backward_rows);
-      task.sweep(first, end, {0, std::numeric_limits<int64_t>::max()}, [&](int64_t g, int64_t from, int64_t to) {
-        task.accumulate(g, from, to, sums, dv);
+    for_runs(part, [&](int64_t first, int64_t end) {
+      task.sweep(first, end, keys, [&](int64_t g, int64_t from, int64_t to) {
+        task.accumulate(g, from, to, keys.begin, dk, dv);
         if (bias) task.add_bias_gradient(g, from, to);
       });
       task.finish_rows(first, end);
+    });
+    if (config.parts == 1) {
+      const Sums sums{keys, dk, dv};
+      write_keys(task.head, &sums, 1, 0, desc.key_length);
     }
-    if (parts == 1) write_keys(task.head, sums, 0, desc.key_length);
+  }
+
+  struct Sums {
+    KeySpan keys;
+    const float *dk, *dv;
+  };
+
+  void reduce(int64_t pair, int64_t begin, int64_t end) const {
+    const HeadGroup head(desc, operands, pair);
+    Sums sums[kMostParts];
+    for (int64_t part = 0; part < config.parts; part++) {
+      const KeySpan keys = part_keys(head, part);
+      const float* dk = kept_sums(pair * config.parts + part);
+      sums[part] = {keys, dk, dk + (keys.end - keys.begin) * sizes.head_columns};
+    }
+    write_keys(head, sums, config.parts, begin, end);
   }
 
   /// dk and dv of keys [begin, end): the parts' sums in order, scaled and rounded; zeros where the key is padding.
-  void write_keys(const HeadGroup& head, const float* sums, int64_t begin, int64_t end) const {
-    const float* dv = sums + round_up(desc.key_length, kKeyGranule) * sizes.head_columns;
+  void write_keys(const HeadGroup& head, const Sums* sums, int64_t parts, int64_t begin, int64_t end) const {
     for (int64_t j = begin; j < end; j++) {
       const bool padding = j >= head.limits.keys ||
                            (operands.key_segments != nullptr && operands.key_segments[head.batch * desc.key_length + j] < 0);
+      const float *dk[kMostParts], *dv[kMostParts];
+      int64_t holders = 0;
+      for (int64_t part = 0; part < parts && !padding; part++) {
+        const int64_t at = j - sums[part].keys.begin;
+        if (at < 0 || j >= sums[part].keys.end) continue;
+        dk[holders] = sums[part].dk + at / kTileRows * kTileRows * sizes.head_columns + at % kTileRows * kTileColumns;
+        dv[holders++] = sums[part].dv + at / kTileRows * kTileRows * sizes.value_columns + at % kTileRows * kTileColumns;
+      }
       const int64_t at = head.key_index(j);
-      write_row(sums, j, sizes.head_columns, desc.head_size, desc.scale, padding, static_cast<T*>(args.dk) + at * desc.head_size);
-      write_row(dv, j, sizes.value_columns, desc.value_size, 1.0f, padding, static_cast<T*>(args.dv) + at * desc.value_size);
+      write_row(dk, holders, desc.head_size, desc.scale, static_cast<T*>(args.dk) + at * desc.head_size);
+      write_row(dv, holders, desc.value_size, 1.0f, static_cast<T*>(args.dv) + at * desc.value_size);
     }
   }
 
-  void write_row(const float* sums, int64_t key, int64_t columns, int64_t elements, float scale, bool padding, T* to) const {
-    const float* row = sums + key / kTileRows * kTileRows * columns + key % kTileRows * kTileColumns;
-    const int64_t part_stride = round_up(sum_floats * 4, 64) / 4;
+  static void write_row(const float* const* rows, int64_t count, int64_t elements, float scale, T* to) {
     for (int64_t e = 0; e < elements; e += kLanes) {
-      const float* at = row + e / kTileColumns * Task::kTileFloats + e % kTileColumns;
-      f32v total = load<f32v>(at);
-      for (int64_t part = 1; part < config.parts; part++) total += load<f32v>(at + part * part_stride);
-      total = padding ? f32v{} : total * splat(scale);
+      const int64_t at = e / kTileColumns * Task::kTileFloats + e % kTileColumns;
+      f32v total{};
+      for (int64_t i = 0; i < count; i++) total += load<f32v>(rows[i] + at);
+      total *= splat(scale);
       if (elements - e >= kLanes) store_f32(to + e, total);
       else store_f32(to + e, total, static_cast<int>(elements - e));
     }
@@ -120,13 +159,13 @@ template <class R> struct BackwardPass {
     auto parts = [&](int64_t task, int64_t slot) { run_part(task / config.parts, task % config.parts, slot); };
     executor.parallel_for(pairs * config.parts, slots, parts);
     if (config.parts > 1) {
-      constexpr int64_t kKeys = 64;
+      constexpr int64_t kKeys = 256;
       const int64_t pieces = ceil_div(desc.key_length, kKeys);
-      auto reduce = [&](int64_t task, int64_t) {
-        const int64_t pair = task / pieces, begin = task % pieces * kKeys;
-        write_keys(HeadGroup(desc, operands, pair), kept_sums(pair * config.parts), begin, std::min(desc.key_length, begin + kKeys));
+      auto body = [&](int64_t task, int64_t) {
+        const int64_t begin = task % pieces * kKeys;
+        reduce(task / pieces, begin, std::min(desc.key_length, begin + kKeys));
       };
-      executor.parallel_for(pairs * pieces, slots, reduce);
+      executor.parallel_for(pairs * pieces, slots, body);
     }
     if (desc.bias_gradient && !bias_is_full()) {
       auto bias = [&](int64_t task, int64_t slot) { run_bias_piece(task, slot); };

@@ -36,6 +36,7 @@ struct TileRows {
   bool live[kMax];                 // a row of the problem that is not padding
   int64_t first_row, rows;         // of the batch entry and key/value head
   bool any_live, same_bias, same_mask;
+  bool far;  // backward: some lse is too large for exp(logit - lse), see BackwardTask::normalise
   int32_t segment_min, segment_max;  // of live rows
   KeySpan keys;                      // to visit
   KeySpan inner;                     // here every live row sees every key, segments aside
@@ -116,7 +117,8 @@ struct BackwardScratch {
   uint32_t* douts;    // [value words][tile columns]
   float* dq;          // [head rows][tile columns]
   float* shift;       // [tile columns]: probability = exp(logit - shift) * factor
-  float* factor;
+  float* factor;      // for far rows, else unused
+  float* top;         // for far rows: running maximum
   float* delta;
   int64_t groups;            // what follows is per group
   uint32_t* query_columns;   // [head columns / tile columns][group words][tile columns]
@@ -145,6 +147,7 @@ inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc,
   s.dq = carver.take<float>(s.tiles * sizes.head_rows * columns);
   s.shift = carver.take<float>(s.tiles * columns);
   s.factor = carver.take<float>(s.tiles * columns);
+  s.top = carver.take<float>(s.tiles * columns);
   s.delta = carver.take<float>(s.tiles * columns);
   s.groups = s.tiles / tiles;
   s.query_columns = carver.take<uint32_t>(s.groups * sizes.head_columns * words);
@@ -152,9 +155,10 @@ inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc,
   return s;
 }
 
-/// Floats of one sum of dk and dv over all keys: [keys / tile rows][columns / tile columns][tile rows][tile columns] each.
-inline int64_t sums_floats(const AttentionDesc& desc, int64_t tile_columns = TileRows::kMax) {
-  return round_up(desc.key_length, kKeyGranule) * (round_up(desc.head_size, tile_columns) + round_up(desc.value_size, tile_columns));
+/// Floats of one part's sums: dk, then dv, each [keys / tile rows][columns / tile columns][tile rows][tile columns].
+inline int64_t sums_floats(const AttentionDesc& desc, const AttentionConfig& config) {
+  const PackedSizes sizes(desc, config);
+  return round_up(config.part_keys * (sizes.head_columns + sizes.value_columns), 16);
 }
 
 inline int64_t forward_slot_bytes(const AttentionDesc& desc, const AttentionConfig& config) {
@@ -165,7 +169,7 @@ inline int64_t forward_slot_bytes(const AttentionDesc& desc, const AttentionConf
 inline int64_t backward_slot_bytes(const AttentionDesc& desc, const AttentionConfig& config) {
   Carver carver(nullptr);
   carve_backward(carver, desc, config);
-  if (config.parts == 1) carver.take<float>(sums_floats(desc));
+  if (config.parts == 1) carver.take<float>(sums_floats(desc, config));
   return carver.used();
 }
 
@@ -177,7 +181,7 @@ inline int64_t backward_slots(const AttentionConfig& config, int64_t slots) {
 }
 /// With several parts their sums follow the slots, because they outlive the tasks.
 inline int64_t backward_bytes(const AttentionDesc& desc, const AttentionConfig& config, int64_t slots) {
-  const int64_t kept = config.parts == 1 ? 0 : desc.batch * desc.kv_heads * config.parts * round_up(sums_floats(desc) * 4, 64);
+  const int64_t kept = config.parts == 1 ? 0 : desc.batch * desc.kv_heads * config.parts * sums_floats(desc, config) * 4;
   return backward_slots(config, slots) * backward_slot_bytes(desc, config) + kept;
 }
 

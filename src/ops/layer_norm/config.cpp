@@ -14,6 +14,7 @@ LayerNormConfig pick_config(const LayerNormDesc& desc, const CpuFeatures& cpu) {
   config.backward_rows = std::max(config.forward_rows, (desc.rows + kMaxBlocks - 1) / kMaxBlocks);
   config.backward_tasks = (desc.rows + config.backward_rows - 1) / config.backward_rows;
   config.stream = desc.rows * row_bytes > cpu.last_level_cache_bytes / 2;
+  if (config.stream) config.forward_rows = std::max<int64_t>(1, (512 << 10) / row_bytes);
   return config;
 }
 

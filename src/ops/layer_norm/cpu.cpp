@@ -41,71 +41,111 @@ struct Moments {
   }
 };
 
-template <class V> void forward_row(const LayerNormDesc& desc, const LayerNormForwardArgs& args, int64_t row, bool stream) {
+template <class V, int rows> void forward_rows(const LayerNormDesc& desc, const LayerNormForwardArgs& args, int64_t row, bool stream) {
   using T = typename V::T;
   const int64_t columns = desc.columns;
   const T* x = static_cast<const T*>(args.x) + row * columns;
-  T* y = static_cast<T*>(args.y) + row * columns;
+  const float *weights = args.weight, *biases = args.bias;  // locals: what lies behind a reference is read again after each store
 
-  const float mean = sum_pairs<1>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
-                       prefetch_pair(x + columns + c);  // the next row, before this one's stores
-                       sums.value[0] += load_pair(x + c, which);
-                     }).total(0) / static_cast<float>(columns);
-  const Sums<2> sums = sum_pairs<2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
+  Pair middle[rows], scale[rows], shift[rows];
+  T* to[rows];
+  for (int r = 0; r < rows; r++) {
+    const T* one = x + r * columns;
+    const float mean = sum_pairs<1, 4>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
+                         prefetch_pair(one + rows * columns + c);  // the next rows, before the first store of these
+                         sums.value[0] += load_pair(one + c, which);
+                       }).total(0) / static_cast<float>(columns);
+    const Sums<2> sums = sum_pairs<2, 2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
+      const Pair d = present(load_pair(one + c, which) - splat(mean), which);
+      sums.value[0] += d;
+      sums.value[1] += d * d;
+    });
+    const Moments m(mean, sums.total(0), sums.total(1), columns, desc.epsilon);
+    middle[r] = splat(m.mean), scale[r] = splat(m.scale), shift[r] = splat(m.shift);
+    to[r] = static_cast<T*>(args.y) + (row + r) * columns;
+  }
+
+  write_pairs<rows>(stream, columns, to, [&](int64_t c, auto which, T* const(&y)[rows]) {
+    Pair weight, bias;
+    if constexpr (V::weight) weight = load_pair(weights + c, which);
+    if constexpr (V::bias) bias = load_pair(biases + c, which);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      Pair h = (load_pair(x + r * columns + c, which) - middle[r]) * scale[r] + shift[r];
+      if constexpr (V::weight) h = h * weight;
+      if constexpr (V::bias) h += bias;
+      store_pair(y[r], h, which);
+    }
+  });
+}
+
+/// What dx needs of one row, with h = standardised x, g = dy * weight and q = scale:
+/// dx = q * (g - mean(g) - h * mean(g * h)) = q * g - level - h * along.
+struct Projection {
+  Pair middle, scale, shift, level, along;
+
+  Projection(const Moments& m, float gradient_sum, float along_sum, int64_t columns)
+      : middle(splat(m.mean)), scale(splat(m.scale)), shift(splat(m.shift)) {
+    const double n = static_cast<double>(columns), q = m.scale;
+    level = splat(static_cast<float>(q * gradient_sum / n));
+    along = splat(static_cast<float>(q * (q * along_sum + static_cast<double>(m.shift) * gradient_sum) / n));
+  }
+  Projection() {}
+};
+
+template <class V>
+Projection project_row(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, const typename V::T* x, const typename V::T* dy, int64_t ahead) {
+  const int64_t columns = desc.columns;
+  const auto weighted = [&](int64_t c, auto which) {
+    const Pair d = load_pair(dy + c, which);
+    if constexpr (V::weight) return d * load_pair(args.weight + c, which);
+    return d;
+  };
+  const Sums<2> first = sum_pairs<2, 2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
+    prefetch_pair(x + ahead + c);
+    prefetch_pair(dy + ahead + c);
+    sums.value[0] += load_pair(x + c, which);
+    sums.value[1] += weighted(c, which);
+  });
+  const float mean = first.total(0) / static_cast<float>(columns);
+  const Sums<3> second = sum_pairs<3, 2>(columns, [&](int64_t c, auto which, Sums<3>& sums) {
     const Pair d = present(load_pair(x + c, which) - splat(mean), which);
     sums.value[0] += d;
     sums.value[1] += d * d;
+    sums.value[2] += weighted(c, which) * d;
   });
-
-  const Moments m(mean, sums.total(0), sums.total(1), columns, desc.epsilon);
-  const Pair middle = splat(m.mean), scale = splat(m.scale), shift = splat(m.shift);
-  write_pairs(stream, columns, [&](int64_t c, auto which, T* y) {
-    Pair h = (load_pair(x + c, which) - middle) * scale + shift;
-    if constexpr (V::weight) h = h * load_pair(args.weight + c, which);
-    if constexpr (V::bias) h += load_pair(args.bias + c, which);
-    store_pair(y, h, which);
-  }, y);
+  return Projection(Moments(mean, second.total(0), second.total(1), columns, desc.epsilon), first.total(1), second.total(2), columns);
 }
 
-template <class V>
-void backward_row(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, int64_t row, float* dweight, float* dbias, bool stream) {
+template <class V, int rows>
+void backward_rows(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, int64_t row, float* dweight, float* dbias, bool stream) {
   using T = typename V::T;
   const int64_t columns = desc.columns;
   const T* x = static_cast<const T*>(args.x) + row * columns;
   const T* dy = static_cast<const T*>(args.dy) + row * columns;
-  T* dx = static_cast<T*>(args.dx) + row * columns;
+  const float* weights = args.weight;
+  Projection p[rows];
+  T* to[rows];
+  for (int r = 0; r < rows; r++) {
+    p[r] = project_row<V>(desc, args, x + r * columns, dy + r * columns, rows * columns);
+    to[r] = static_cast<T*>(args.dx) + (row + r) * columns;
+  }
 
-  // With h = standardised x, g = dy * weight and r = scale:  dx = r * (g - mean(g) - h * mean(g * h)).
-  const auto weighted = [&](int64_t c, auto which, Pair d) {
-    if constexpr (V::weight) return d * load_pair(args.weight + c, which);
-    return d;
-  };
-  const Sums<2> first = sum_pairs<2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
-    prefetch_pair(x + columns + c);
-    prefetch_pair(dy + columns + c);
-    sums.value[0] += load_pair(x + c, which);
-    sums.value[1] += weighted(c, which, load_pair(dy + c, which));
+  write_pairs<rows>(stream, columns, to, [&](int64_t c, auto which, T* const(&dx)[rows]) {
+    Pair weight, weight_total, bias_total;
+    if constexpr (V::weight) weight = load_pair(weights + c, which), weight_total = load_pair(dweight + c, which);
+    if constexpr (V::bias) bias_total = load_pair(dbias + c, which);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const int64_t i = r * columns + c;
+      const Pair h = (load_pair(x + i, which) - p[r].middle) * p[r].scale + p[r].shift, d = load_pair(dy + i, which);
+      weight_total += d * h;
+      bias_total += d;
+      store_pair(dx[r], (p[r].scale * (V::weight ? d * weight : d) - p[r].level) - p[r].along * h, which);
+    }
+    if constexpr (V::weight) store_pair(dweight + c, weight_total, which);
+    if constexpr (V::bias) store_pair(dbias + c, bias_total, which);
   });
-  const float mean = first.total(0) / static_cast<float>(columns), gradient_sum = first.total(1);
-  const Sums<3> second = sum_pairs<3>(columns, [&](int64_t c, auto which, Sums<3>& sums) {
-    const Pair d = present(load_pair(x + c, which) - splat(mean), which);
-    sums.value[0] += d;
-    sums.value[1] += d * d;
-    sums.value[2] += weighted(c, which, load_pair(dy + c, which)) * d;
-  });
-
-  const Moments m(mean, second.total(0), second.total(1), columns, desc.epsilon);
-  const double n = static_cast<double>(columns), r = m.scale;
-  const double projection = (r * second.total(2) + static_cast<double>(m.shift) * gradient_sum) / n;  // mean(g * h)
-  const Pair middle = splat(m.mean), scale = splat(m.scale), shift = splat(m.shift);
-  const Pair along = splat(static_cast<float>(r * projection)), level = splat(static_cast<float>(r * gradient_sum / n));
-
-  write_pairs(stream, columns, [&](int64_t c, auto which, T* dx) {
-    const Pair h = (load_pair(x + c, which) - middle) * scale + shift, d = load_pair(dy + c, which);
-    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * h, which);
-    if constexpr (V::bias) store_pair(dbias + c, load_pair(dbias + c, which) + d, which);
-    store_pair(dx, (scale * weighted(c, which, d) - level) - along * h, which);
-  }, dx);
 }
 
 }  // namespace
@@ -116,7 +156,7 @@ void layer_norm_forward(const LayerNormDesc& desc, const LayerNormConfig& config
     const int64_t tasks = (desc.rows + config.forward_rows - 1) / config.forward_rows;
     auto body = [&](int64_t task, int64_t) {
       const int64_t end = std::min(desc.rows, (task + 1) * config.forward_rows);
-      for (int64_t row = task * config.forward_rows; row < end; row++) forward_row<V>(desc, args, row, config.stream);
+      for_row_groups<V::weight || V::bias ? kTogether : 1>(task * config.forward_rows, end, [&](int64_t row, auto rows) { forward_rows<V, rows>(desc, args, row, config.stream); });
       if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);
@@ -132,8 +172,9 @@ void layer_norm_backward(const LayerNormDesc& desc, const LayerNormConfig& confi
     auto body = [&](int64_t task, int64_t) {
       std::fill(args.scratch + task * stride, args.scratch + (task + 1) * stride, 0.0f);
       const int64_t end = std::min(desc.rows, (task + 1) * config.backward_rows);
-      for (int64_t row = task * config.backward_rows; row < end; row++)
-        backward_row<V>(desc, args, row, args.scratch + task * stride, dbias_partials + task * stride, config.stream);
+      for_row_groups<V::weight || V::bias ? kTogether : 1>(task * config.backward_rows, end, [&](int64_t row, auto rows) {
+        backward_rows<V, rows>(desc, args, row, args.scratch + task * stride, dbias_partials + task * stride, config.stream);
+      });
       if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);

@@ -38,8 +38,7 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
   const int64_t columns = desc.columns, at = row * columns;
   const T* x = static_cast<const T*>(args.x) + at;
   const T* residual = static_cast<const T*>(args.residual) + at;
-  T* y = static_cast<T*>(args.y) + at;
-  T* total = static_cast<T*>(args.sum) + at;
+  const float* weight = args.weight;  // a local: what lies behind a reference is read again after each store
 
   // With a residual: the sum as it is stored (rounded), so that backward sees the same numbers. Taken twice rather than
   // stored and read again, so that both results can go past the caches.
@@ -47,61 +46,72 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
     if constexpr (V::residual) return rounded<T>(load_pair(x + c, which) + load_pair(residual + c, which));
     return load_pair(x + c, which);
   };
-  const float squares = sum_pairs<1>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
-                          // The next row is on its way before the first store of this one: with stores to memory
-                          // between them, reads and writes would take turns.
-                          prefetch_pair(x + columns + c);
+  const float squares = sum_pairs<1, 4>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
+                          prefetch_pair(x + columns + c);  // the next row is on its way before the first store of this one
                           if constexpr (V::residual) prefetch_pair(residual + columns + c);
                           const Pair s = input(c, which);
                           sums.value[0] += s * s;
                         }).total(0);
 
   const Pair scale = splat(inverse_rms(squares, columns, desc.epsilon));
-  const auto write = [&](int64_t c, auto which, T* y, auto*... sum) {
+  constexpr int results = V::residual ? 2 : 1;
+  T* to[results] = {static_cast<T*>(args.y) + at};
+  if constexpr (V::residual) to[1] = static_cast<T*>(args.sum) + at;
+  write_pairs<results>(stream, columns, to, [&](int64_t c, auto which, T* const(&result)[results]) {
     const Pair s = input(c, which);
-    (store_pair(sum, s, which), ...);
-    if constexpr (V::weight)
-      store_pair(y, s * scale * load_pair(args.weight + c, which), which);
-    else
-      store_pair(y, s * scale, which);
-  };
-  if constexpr (V::residual)
-    write_pairs(stream, columns, write, y, total);
-  else
-    write_pairs(stream, columns, write, y);
+    Pair y = s * scale;
+    if constexpr (V::weight) y = y * load_pair(weight + c, which);
+    store_pair(result[0], y, which);
+    if constexpr (V::residual) store_pair(result[1], s, which);
+  });
 }
 
-template <class V>
-void backward_row(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int64_t row, float* dweight, bool stream) {
+template <class V, int rows>
+void backward_rows(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int64_t row, float* dweight, bool stream) {
   using T = typename V::T;
   const int64_t columns = desc.columns, at = row * columns;
   const T* s = static_cast<const T*>(args.sum) + at;
   const T* dy = static_cast<const T*>(args.dy) + at;
   const T* dsum = static_cast<const T*>(args.dsum) + at;
-  T* dx = static_cast<T*>(args.dx) + at;
+  const float* weights = args.weight;
 
-  // With r = 1/rms and g = dy * weight:  ds = r * (g - s * r^2 * mean(g * s)).
-  const auto weighted = [&](int64_t c, auto which, Pair d) {
-    if constexpr (V::weight) return d * load_pair(args.weight + c, which);
-    return d;
-  };
-  const Sums<2> sums = sum_pairs<2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
-    prefetch_pair(s + columns + c);
-    prefetch_pair(dy + columns + c);
-    const Pair v = load_pair(s + c, which);
-    sums.value[0] += v * v;
-    sums.value[1] += weighted(c, which, load_pair(dy + c, which)) * v;
+  // With q = 1/rms and g = dy * weight:  ds = q * (g - s * q^2 * mean(g * s)).
+  const Sums<2 * rows> sums = sum_pairs<2 * rows, 1>(columns, [&](int64_t c, auto which, Sums<2 * rows>& sums) {
+    Pair weight;
+    if constexpr (V::weight) weight = load_pair(weights + c, which);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const int64_t i = r * columns + c;
+      prefetch_pair(s + rows * columns + i);
+      prefetch_pair(dy + rows * columns + i);
+      const Pair v = load_pair(s + i, which), d = load_pair(dy + i, which);
+      sums.value[2 * r] += v * v;
+      sums.value[2 * r + 1] += (V::weight ? d * weight : d) * v;
+    }
   });
-  const float r = inverse_rms(sums.total(0), columns, desc.epsilon);
-  const Pair scale = splat(r), along = splat(r * r * r * (sums.total(1) / static_cast<float>(columns)));
+  Pair scale[rows], along[rows];
+  T* to[rows];
+  for (int r = 0; r < rows; r++) {
+    const float q = inverse_rms(sums.total(2 * r), columns, desc.epsilon);
+    scale[r] = splat(q);
+    along[r] = splat(q * q * q * (sums.total(2 * r + 1) / static_cast<float>(columns)));
+    to[r] = static_cast<T*>(args.dx) + at + r * columns;
+  }
 
-  write_pairs(stream, columns, [&](int64_t c, auto which, T* dx) {
-    const Pair v = load_pair(s + c, which), d = load_pair(dy + c, which);
-    Pair ds = scale * weighted(c, which, d) - along * v;
-    if constexpr (V::residual) ds += load_pair(dsum + c, which);
-    if constexpr (V::weight) store_pair(dweight + c, load_pair(dweight + c, which) + d * v * scale, which);
-    store_pair(dx, ds, which);
-  }, dx);
+  write_pairs<rows>(stream, columns, to, [&](int64_t c, auto which, T* const(&dx)[rows]) {
+    Pair weight, total;
+    if constexpr (V::weight) weight = load_pair(weights + c, which), total = load_pair(dweight + c, which);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const int64_t i = r * columns + c;
+      const Pair v = load_pair(s + i, which), d = load_pair(dy + i, which) * scale[r];
+      Pair ds = (V::weight ? d * weight : d) - along[r] * v;
+      if constexpr (V::residual) ds += load_pair(dsum + i, which);
+      total += d * v;
+      store_pair(dx[r], ds, which);
+    }
+    if constexpr (V::weight) store_pair(dweight + c, total, which);
+  });
 }
 
 }  // namespace
@@ -127,7 +137,8 @@ void rms_norm_backward(const RmsNormDesc& desc, const RmsNormConfig& config, con
       float* dweight = V::weight ? args.scratch + task * columns : nullptr;
       if (dweight != nullptr) std::fill(dweight, dweight + columns, 0.0f);
       const int64_t end = std::min(desc.rows, (task + 1) * config.backward_rows);
-      for (int64_t row = task * config.backward_rows; row < end; row++) backward_row<V>(desc, args, row, dweight, config.stream);
+      for_row_groups<V::weight ? kTogether : 1>(task * config.backward_rows, end,
+                     [&](int64_t row, auto rows) { backward_rows<V, rows>(desc, args, row, dweight, config.stream); });
       if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);

@@ -63,17 +63,21 @@ void swiglu_forward(const SwigluDesc& desc, const SwigluConfig& config, const Sw
     using T = typename V::T;
     const T* gates = static_cast<const T*>(args.gate);
     const T* ups = desc.packed ? gates + desc.columns : static_cast<const T*>(args.up);
+    const int64_t ahead = config.ahead;
+    const float limit = desc.limit;
     for_pieces(desc, config, executor, [&](int64_t result, int64_t operand, int64_t n) {
       const T *gate = gates + operand, *up = ups + operand;
       T* y = static_cast<T*>(args.y) + result;
-      write_pairs(config.stream, n, [&](int64_t c, auto which, T* y) {
+      write_pairs<1>(config.stream, n, {y}, [&](int64_t c, auto which, T* const(&to)[1]) {
+        prefetch_pair(gate + ahead + c);
+        prefetch_pair(up + ahead + c);
         Pair g = load_pair(gate + c, which), u = load_pair(up + c, which);
         if constexpr (V::limited) {
-          g = each([&](f32v x) { return cut_above(x, desc.limit); }, g);
-          u = each([&](f32v x) { return cut(x, desc.limit); }, u);
+          g = each([&](f32v x) { return cut_above(x, limit); }, g);
+          u = each([&](f32v x) { return cut(x, limit); }, u);
         }
-        store_pair(y, each(silu<T>, g) * u, which);
-      }, y);
+        store_pair(to[0], each(silu<T>, g) * u, which);
+      });
     });
   });
 }
@@ -84,19 +88,25 @@ void swiglu_backward(const SwigluDesc& desc, const SwigluConfig& config, const S
     using T = typename V::T;
     const T* gates = static_cast<const T*>(args.gate);
     const T* ups = desc.packed ? gates + desc.columns : static_cast<const T*>(args.up);
+    const int64_t dy_ahead = desc.packed ? config.ahead / 2 : config.ahead;
     T* dgates = static_cast<T*>(args.dgate);
     T* dups = desc.packed ? dgates + desc.columns : static_cast<T*>(args.dup);
+    const int64_t ahead = config.ahead;
+    const float limit = desc.limit;
     for_pieces(desc, config, executor, [&](int64_t result, int64_t operand, int64_t n) {
       const T *gate = gates + operand, *up = ups + operand, *dy = static_cast<const T*>(args.dy) + result;
       T *dgate = dgates + operand, *dup = dups + operand;
-      write_pairs(config.stream, n, [&](int64_t c, auto which, T* dgate, T* dup) {
+      write_pairs<2>(config.stream, n, {dgate, dup}, [&](int64_t c, auto which, T* const(&to)[2]) {
+        prefetch_pair(gate + ahead + c);
+        prefetch_pair(up + ahead + c);
+        prefetch_pair(dy + (dy_ahead) + c);
         const Pair g = load_pair(gate + c, which);
         Pair u = load_pair(up + c, which), d = load_pair(dy + c, which);
-        differentiate<V>(g.lo, d.lo, u.lo, desc.limit);
-        differentiate<V>(g.hi, d.hi, u.hi, desc.limit);
-        store_pair(dgate, d, which);
-        store_pair(dup, u, which);
-      }, dgate, dup);
+        differentiate<V>(g.lo, d.lo, u.lo, limit);
+        differentiate<V>(g.hi, d.hi, u.hi, limit);
+        store_pair(to[0], d, which);
+        store_pair(to[1], u, which);
+      });
     });
   });
 }

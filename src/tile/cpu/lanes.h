@@ -3,6 +3,8 @@
 /// whole cache line on AVX-512), so a line costs one conversion and one store, and 8 sums are in flight.
 #pragma once
 
+#include <type_traits>
+
 #include "jaxator/executor.h"
 #include "src/tile/cpu/simd.h"
 
@@ -64,10 +66,12 @@ JAXATOR_INLINE Pair present(Pair x, Part part) {
 
 /// x as it reads after a store to T.
 template <class T> JAXATOR_INLINE Pair rounded(Pair x) {
-  if constexpr (sizeof(T) == 4) return x;
-  T copy[kPair];
-  store_pair(copy, x, Whole{});
-  return load_pair(copy, Whole{});
+  if constexpr (sizeof(T) == 4) {
+    return x;
+  } else {
+    const u16v bits = narrow(T{}, x);
+    return {widen(T{}, low_half(bits)), widen(T{}, high_half(bits))};
+  }
 }
 
 /// Calls body(index, which) for each pair of [0, n): Whole, and Part for what is left.
@@ -89,35 +93,48 @@ JAXATOR_INLINE void stream_bytes(char* to, const char* from, int64_t bytes) {
 /// Bytes of results that are streamed at a time.
 inline constexpr int64_t kBurst = 8192;
 
-/// Calls body(index, which, y + index...) for each pair of [0, n): where results go. Streamed, they go to a buffer in L1 that
-/// is then copied past the caches in one burst: non-temporal stores among loads and arithmetic take nearly twice as long
-/// (measured on Zen 5: rms_norm of 4096 x 4096 bfloat16 in 1.6 ms against 1.35 ms, memcpy 1.4 ms).
-template <class T, class Body, class... Result> JAXATOR_INLINE void write_pairs(bool stream, int64_t n, Body&& body, T* y, Result*... more) {
-  if (!stream) return for_pairs(n, [&](int64_t c, auto which) { body(c, which, y + c, (more + c)...); });
-  constexpr int64_t kPiece = kBurst / static_cast<int64_t>(sizeof(T));
-  alignas(64) T buffer[1 + sizeof...(more)][kPiece];
-  for (int64_t first = 0; first < n; first += kPiece) {
-    const int64_t piece = n - first < kPiece ? n - first : kPiece;
+/// Calls body(index, which, results) for each pair of [0, n), where results[k] is y[k] + index. Streamed, it is in a buffer in
+/// L1 that is then copied past the caches in one burst: non-temporal stores among loads and arithmetic take nearly twice as
+/// long (measured on Zen 5: rms_norm of 4096 x 4096 bfloat16 in 1.6 ms against 1.35 ms, memcpy 1.4 ms).
+template <int count, class T, class Body> JAXATOR_INLINE void write_pairs(bool stream, int64_t n, T* const (&y)[count], Body&& body) {
+  constexpr int64_t kPiece = kBurst / count / static_cast<int64_t>(sizeof(T));
+  alignas(64) T buffer[count][kPiece];
+  const int64_t step = stream ? kPiece : n;
+  for (int64_t first = 0; first < n; first += step) {
+    const int64_t piece = n - first < step ? n - first : step;
+    T* to[count];
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++) to[k] = stream ? buffer[k] : y[k];
     for_pairs(piece, [&](int64_t c, auto which) {
-      int next = 1;
-      body(first + c, which, buffer[0] + c, (static_cast<void>(more), buffer[next++] + c)...);
+      T* at[count];
+#pragma GCC unroll 8
+      for (int k = 0; k < count; k++) at[k] = to[k] + c;
+      body(first + c, which, at);
     });
-    int next = 0;
-    const auto copy = [&](T* to) { stream_bytes(reinterpret_cast<char*>(to + first), reinterpret_cast<const char*>(buffer[next++]), piece * sizeof(T)); };
-    copy(y);
-    (copy(more), ...);
+    if (!stream) return;
+    for (int k = 0; k < count; k++)
+      stream_bytes(reinterpret_cast<char*>(y[k] + first), reinterpret_cast<const char*>(buffer[k]), piece * static_cast<int64_t>(sizeof(T)));
   }
 }
 
-/// Several sums over one row: body(index, which, sums) adds to `terms` of them side by side, in independent chains because
-/// one chain of additions would wait 4 clocks for each vector. Their totals are taken in a fixed order.
+/// Rows that a kernel takes together where they share float32 parameters: read alone, a row of 4096 would pull 16 KiB of
+/// them through L1 for 8 KiB of its own.
+inline constexpr int kTogether = kRegisters / 8;
+
+/// Calls body(first row, std::integral_constant<int, rows>) for groups of `together` rows of [row, end), then for single rows.
+template <int together, class Body> JAXATOR_INLINE void for_row_groups(int64_t row, int64_t end, Body&& body) {
+  for (; row + together <= end; row += together) body(row, std::integral_constant<int, together>{});
+  for (; row < end; row++) body(row, std::integral_constant<int, 1>{});
+}
+
+/// Several sums over one index: body(index, which, sums) adds to `terms` of them side by side, each in `chains` independent
+/// chains: one chain of additions would wait 4 clocks for each vector. Totals are taken in a fixed order.
 template <int terms> struct Sums {
   Pair value[terms]{};
   float total(int term) const { return sum(value[term].lo + value[term].hi); }
 };
 
-template <int terms, class Body> JAXATOR_INLINE Sums<terms> sum_pairs(int64_t n, Body&& body) {
-  constexpr int chains = terms == 1 ? 4 : 2;
+template <int terms, int chains, class Body> JAXATOR_INLINE Sums<terms> sum_pairs(int64_t n, Body&& body) {
   Sums<terms> chain[chains];
   int64_t i = 0;
   for (; i + chains * kPair <= n; i += chains * kPair) {
@@ -125,13 +142,11 @@ template <int terms, class Body> JAXATOR_INLINE Sums<terms> sum_pairs(int64_t n,
     for (int u = 0; u < chains; u++) body(i + u * kPair, Whole{}, chain[u]);
   }
   for (; i + kPair <= n; i += kPair) body(i, Whole{}, chain[0]);
-  if (i < n) body(i, Part{static_cast<int>(n - i)}, chain[1]);
+  if (i < n) body(i, Part{static_cast<int>(n - i)}, chain[0]);
 #pragma GCC unroll 4
-  for (int u = chains / 2; u > 0; u /= 2)
-#pragma GCC unroll 4
-    for (int c = 0; c < u; c++)
-#pragma GCC unroll 4
-      for (int t = 0; t < terms; t++) chain[c].value[t] += chain[c + u].value[t];
+  for (int u = 1; u < chains; u++)
+#pragma GCC unroll 16
+    for (int t = 0; t < terms; t++) chain[0].value[t] += chain[u].value[t];
   return chain[0];
 }
 

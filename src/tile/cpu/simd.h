@@ -61,11 +61,25 @@ JAXATOR_INLINE u16v join(u16h low, u16h high) {
   return (u16v)_mm256_set_m128i((__m128i)high, (__m128i)low);
 #endif
 }
+JAXATOR_INLINE u16h low_half(u16v x) {
+#if defined(__AVX512F__)
+  return (u16h)_mm512_castsi512_si256((__m512i)x);
+#else
+  return (u16h)_mm256_castsi256_si128((__m256i)x);
+#endif
+}
+JAXATOR_INLINE u16h high_half(u16v x) {
+#if defined(__AVX512F__)
+  return (u16h)_mm512_extracti64x4_epi64((__m512i)x, 1);
+#else
+  return (u16h)_mm256_extracti128_si256((__m256i)x, 1);
+#endif
+}
 JAXATOR_INLINE f32v join(f32h low, f32h high) { return (f32v)join((u16h)low, (u16h)high); }
 JAXATOR_INLINE i32v join(i32h low, i32h high) { return (i32v)join((u16h)low, (u16h)high); }
 JAXATOR_INLINE f32v splat(float x) { return x - f32v{}; }  // exact, keeps -0.0
 JAXATOR_INLINE i32v splat(int32_t x) { return x - i32v{}; }
-JAXATOR_INLINE f32v select(i32v mask, f32v a, f32v b) { return (f32v)((mask & (i32v)a) | (~mask & (i32v)b)); }
+JAXATOR_INLINE f32v select(i32v mask, f32v a, f32v b) { return mask ? a : b; }
 JAXATOR_INLINE f32v vmax(f32v a, f32v b) { return a > b ? a : b; }  // one vmaxps; b where a is NaN
 JAXATOR_INLINE f32v vmin(f32v a, f32v b) { return a < b ? a : b; }
 /// a * b + c with one rounding, where the algorithm needs it and not only gains by it.
@@ -74,16 +88,6 @@ JAXATOR_INLINE f64v fused(f64v a, f64v b, f64v c) {
   return (f64v)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 #else
   return (f64v)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#endif
-}
-
-/// 1 / x within 1.5 ulp for 2^-125 <= |x| <= 2^125. A division occupies the divider for as long as 8 to 16 multiplications.
-JAXATOR_INLINE f32v reciprocal(f32v x) {
-#if defined(__AVX512F__)
-  const f32v guess = (f32v)_mm512_rcp14_ps((__m512)x);
-  return guess + guess * (1.0f - x * guess);
-#else
-  return 1.0f / x;
 #endif
 }
 
@@ -133,14 +137,16 @@ JAXATOR_INLINE float sum(f32v v) {
 
 // ---- widening and narrowing ---------------------------------------------------------------------------------------
 JAXATOR_INLINE f32v load_f32(const float* p) { return load<f32v>(p); }
-JAXATOR_INLINE f32v load_f32(const Bf16* p) { return (f32v)(__builtin_convertvector(load<u16h>(p), u32v) << 16); }
-JAXATOR_INLINE f32v load_f32(const Fp16* p) {
+JAXATOR_INLINE f32v widen(Bf16, u16h x) { return (f32v)(__builtin_convertvector(x, u32v) << 16); }
+JAXATOR_INLINE f32v widen(Fp16, u16h x) {
 #if defined(__AVX512F__)
-  return (f32v)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+  return (f32v)_mm512_cvtph_ps((__m256i)x);
 #else
-  return (f32v)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+  return (f32v)_mm256_cvtph_ps((__m128i)x);
 #endif
 }
+JAXATOR_INLINE f32v load_f32(const Bf16* p) { return widen(Bf16{}, load<u16h>(p)); }
+JAXATOR_INLINE f32v load_f32(const Fp16* p) { return widen(Fp16{}, load<u16h>(p)); }
 
 /// Nearest-even; NaN stays NaN (quiet).
 JAXATOR_INLINE u16h to_bf16(f32v x) {
