@@ -63,19 +63,30 @@ struct Arrays {
   std::unique_ptr<void, void (*)(void*)> scratch;
 
   Arrays(const AttentionDesc& d, int64_t slots)
-      : q(bf16_noise(d.query_length * d.heads * d.head_size, 1)), k(bf16_noise(d.key_length * d.kv_heads * d.head_size, 2)),
-        v(bf16_noise(d.key_length * d.kv_heads * d.value_size, 3)), dout(bf16_noise(d.query_length * d.heads * d.value_size, 4)),
-        out(dout.size()), dq(q.size()), dk(k.size()), dv(v.size()), lse(d.query_length * d.heads),
-        scratch(std::aligned_alloc(64, (std::max(attention_forward_scratch_bytes(d, slots), attention_backward_scratch_bytes(d, slots)) + 63) / 64 * 64), &std::free) {}
+      : q(bf16_noise(d.query_length * d.heads * d.head_size, 1)),
+        k(bf16_noise(d.key_length * d.kv_heads * d.head_size, 2)),
+        v(bf16_noise(d.key_length * d.kv_heads * d.value_size, 3)),
+        dout(bf16_noise(d.query_length * d.heads * d.value_size, 4)),
+        out(dout.size()),
+        dq(q.size()),
+        dk(k.size()),
+        dv(v.size()),
+        lse(d.query_length * d.heads),
+        scratch(std::aligned_alloc(
+                    64, (std::max(attention_forward_scratch_bytes(d, slots), attention_backward_scratch_bytes(d, slots)) + 63) /
+                            64 * 64),
+                &std::free) {}
 
   void forward(const AttentionDesc& d, int64_t slots, Executor& executor) {
     AttentionForwardArgs args;
-    args.q = q.data(), args.k = k.data(), args.v = v.data(), args.out = out.data(), args.lse = lse.data(), args.scratch = scratch.get();
+    args.q = q.data(), args.k = k.data(), args.v = v.data(), args.out = out.data(), args.lse = lse.data(),
+    args.scratch = scratch.get();
     attention_forward(d, args, slots, executor);
   }
   void backward(const AttentionDesc& d, int64_t slots, Executor& executor) {
     AttentionBackwardArgs args;
-    args.q = q.data(), args.k = k.data(), args.v = v.data(), args.out = out.data(), args.lse = lse.data(), args.dout = dout.data();
+    args.q = q.data(), args.k = k.data(), args.v = v.data(), args.out = out.data(), args.lse = lse.data(),
+    args.dout = dout.data();
     args.dq = dq.data(), args.dk = dk.data(), args.dv = dv.data(), args.scratch = scratch.get();
     attention_backward(d, args, slots, executor);
   }
@@ -92,10 +103,12 @@ void attention(benchmark::State& state, const Shape& shape) {
   const int64_t slots = attention_slots(d);
   ThreadPool pool(shape.threads);
   Arrays arrays(d, slots);
-  const double flops = static_cast<double>(attention_visited(d).useful) * 2 * (d.head_size + d.value_size) * (shape.backward ? 3.5 : 1);
+  const double flops =
+      static_cast<double>(attention_visited(d).useful) * 2 * (d.head_size + d.value_size) * (shape.backward ? 3.5 : 1);
   std::vector<double> rate, of_f32, of_bf16;
   for (auto _ : state) {
-    const double f32 = cpu_kernels().peak_flops(false, 0.005) * shape.threads, bf16 = cpu_kernels().peak_flops(true, 0.005) * shape.threads;
+    const double f32 = cpu_kernels().peak_flops(false, 0.005) * shape.threads,
+                 bf16 = cpu_kernels().peak_flops(true, 0.005) * shape.threads;
     const double start = now(shape.threads);
     arrays.forward(d, slots, pool);
     if (shape.backward) arrays.backward(d, slots, pool);
@@ -116,10 +129,14 @@ const bool registered = [] {
       for (int64_t window : {0, 256})
         for (bool backward : {false, true})
           for (int threads : {1, 2}) {
-            const std::string name = std::string("attention_") + (backward ? "forward_backward/" : "forward/") + (dot == AttentionDot::bf16 ? "bf16_dot/" : "f32_fma/") +
-                                     "S" + std::to_string(length) + (window ? "/window" + std::to_string(window) : "/causal") + "/threads" + std::to_string(threads);
+            const std::string name = std::string("attention_") + (backward ? "forward_backward/" : "forward/") +
+                                     (dot == AttentionDot::bf16 ? "bf16_dot/" : "f32_fma/") + "S" + std::to_string(length) +
+                                     (window ? "/window" + std::to_string(window) : "/causal") + "/threads" +
+                                     std::to_string(threads);
             const Shape shape{length, window, dot, backward, threads};
-            benchmark::RegisterBenchmark(name.c_str(), [shape](benchmark::State& state) { attention(state, shape); })->UseManualTime()->Unit(benchmark::kMillisecond);
+            benchmark::RegisterBenchmark(name.c_str(), [shape](benchmark::State& state) { attention(state, shape); })
+                ->UseManualTime()
+                ->Unit(benchmark::kMillisecond);
           }
   return true;
 }();

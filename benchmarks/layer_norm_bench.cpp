@@ -18,7 +18,8 @@ void forward(benchmark::State& state) {
   const Aligned<uint16_t> x(kRows * kColumns, 0x3f80);
   Aligned<uint16_t> y(x.size());
   const Aligned<float> weight(kColumns, 1.0f), bias(kColumns, 1.0f);
-  for (auto _ : state) layer_norm_forward(kDesc, {.x = x.data(), .weight = weight.data(), .bias = bias.data(), .y = y.data()}, pool);
+  for (auto _ : state)
+    layer_norm_forward(kDesc, {.x = x.data(), .weight = weight.data(), .bias = bias.data(), .y = y.data()}, pool);
   state.SetBytesProcessed(state.iterations() * 2 * kBytes);
 }
 
@@ -29,8 +30,15 @@ void backward(benchmark::State& state) {
   const Aligned<float> weight(kColumns, 1.0f);
   Aligned<float> dweight(kColumns), dbias(kColumns), scratch(layer_norm_scratch_floats(kDesc));
   for (auto _ : state)
-    layer_norm_backward(kDesc, {.x = x.data(), .weight = weight.data(), .dy = dy.data(), .dx = dx.data(), .dweight = dweight.data(),
-                                .dbias = dbias.data(), .scratch = scratch.data()}, pool);
+    layer_norm_backward(kDesc,
+                        {.x = x.data(),
+                         .weight = weight.data(),
+                         .dy = dy.data(),
+                         .dx = dx.data(),
+                         .dweight = dweight.data(),
+                         .dbias = dbias.data(),
+                         .scratch = scratch.data()},
+                        pool);
   state.SetBytesProcessed(state.iterations() * 3 * kBytes);
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-
 #include "benchmarks/aligned.h"
 #include "jaxator/rms_norm.h"
 
@@ -35,7 +34,8 @@ void forward(benchmark::State& state) {
   Aligned<uint16_t> y(x.size());
   const Aligned<float> weight(kColumns, 1.0f);
   const RmsNormDesc desc{.type = DType::bf16, .rows = kRows, .columns = kColumns, .has_weight = true};
-  for (auto _ : state) rms_norm_forward(desc, {.x = x.data(), .residual = nullptr, .weight = weight.data(), .y = y.data(), .sum = nullptr}, pool);
+  for (auto _ : state)
+    rms_norm_forward(desc, {.x = x.data(), .residual = nullptr, .weight = weight.data(), .y = y.data(), .sum = nullptr}, pool);
   count_bytes(state, 2);
 }
 
@@ -48,8 +48,15 @@ void backward(benchmark::State& state) {
   const RmsNormDesc desc{.type = DType::bf16, .rows = kRows, .columns = kColumns, .has_weight = true};
   Aligned<float> scratch(rms_norm_scratch_floats(desc));
   for (auto _ : state)
-    rms_norm_backward(desc, {.sum = x.data(), .weight = weight.data(), .dy = dy.data(), .dsum = nullptr, .dx = dx.data(),
-                             .dweight = dweight.data(), .scratch = scratch.data()}, pool);
+    rms_norm_backward(desc,
+                      {.sum = x.data(),
+                       .weight = weight.data(),
+                       .dy = dy.data(),
+                       .dsum = nullptr,
+                       .dx = dx.data(),
+                       .dweight = dweight.data(),
+                       .scratch = scratch.data()},
+                      pool);
   count_bytes(state, 3);
 }
 

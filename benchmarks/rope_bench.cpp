@@ -19,12 +19,22 @@ void rotate(benchmark::State& state) {
   Aligned<uint16_t> y(elements);
   Aligned<int32_t> positions(rows);
   for (int64_t r = 0; r < rows; r++) positions[r] = static_cast<int32_t>(r);
-  const RopeDesc desc{.type = DType::bf16, .rows = rows, .heads = heads, .columns = kColumns, .angle_rows = rows, .interleaved = state.range(2) != 0};
-  for (auto _ : state) rope(desc, {.x = x.data(), .positions = positions.data(), .cosine = nullptr, .sine = nullptr, .y = y.data()}, pool);
+  const RopeDesc desc{.type = DType::bf16,
+                      .rows = rows,
+                      .heads = heads,
+                      .columns = kColumns,
+                      .angle_rows = rows,
+                      .interleaved = state.range(2) != 0};
+  for (auto _ : state)
+    rope(desc, {.x = x.data(), .positions = positions.data(), .cosine = nullptr, .sine = nullptr, .y = y.data()}, pool);
   state.SetBytesProcessed(state.iterations() * 2 * elements * 2);
 }
 
-BENCHMARK(rotate)->Name("rope")->ArgNames({"threads", "heads", "interleaved"})->ArgsProduct({{1, 2}, {8, 32}, {0, 1}})->UseRealTime();
+BENCHMARK(rotate)
+    ->Name("rope")
+    ->ArgNames({"threads", "heads", "interleaved"})
+    ->ArgsProduct({{1, 2}, {8, 32}, {0, 1}})
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace jaxator

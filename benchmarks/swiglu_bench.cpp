@@ -31,7 +31,12 @@ void backward(benchmark::State& state) {
   const Aligned<uint16_t> gate(2 * kElements, 0x3f80), dy(kElements, 0x3f80);
   Aligned<uint16_t> dgate(2 * kElements);
   for (auto _ : state)
-    swiglu_backward(desc, {.gate = gate.data(), .up = gate.data() + kElements, .dy = dy.data(), .dgate = dgate.data(), .dup = dgate.data() + kElements},
+    swiglu_backward(desc,
+                    {.gate = gate.data(),
+                     .up = gate.data() + kElements,
+                     .dy = dy.data(),
+                     .dgate = dgate.data(),
+                     .dup = dgate.data() + kElements},
                     pool);
   state.SetBytesProcessed(state.iterations() * 5 * kElements * 2);
 }

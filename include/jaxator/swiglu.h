@@ -17,7 +17,7 @@ namespace jaxator {
 struct SwigluDesc {
   DType type = DType::f32;  // of all arrays
   int64_t rows = 0;
-  int64_t columns = 0;  // of y
+  int64_t columns = 0;                                   // of y
   float limit = std::numeric_limits<float>::infinity();  // infinity: none
   bool packed = false;
 

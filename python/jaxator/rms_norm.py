@@ -123,7 +123,9 @@ def _entry(op: str, rows: Sequence[ArrayLike], weight: ArrayLike | None, epsilon
            implementation: str | None, mesh: Mesh | None, in_specs: Sequence[PartitionSpec] | None) -> tuple[jax.Array, ...]:  # fmt: skip
     rows, weights = _rows.check(op, rows, {"weight": weight}, epsilon)
     # The kernel takes float32 weights; the cast and the offset touch D numbers only, and JAX transposes them.
-    weights = tuple(w.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) + weight_offset for w in weights)
+    weights = tuple(w.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) for w in weights)
+    if weight_offset != 0:
+        weights = tuple(w + weight_offset for w in weights)
     choice = _dispatch.choose(op, implementation, {"cpu": _rows.refusals(rows)})
     options = Options(float(epsilon), has_residual=len(rows) == 2, has_weight=bool(weights), choice=choice)
     return _rows.apply(_rms_norm, _formula, options, options.forward(), (*rows, *weights), mesh, in_specs)

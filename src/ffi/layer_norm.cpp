@@ -44,7 +44,8 @@ void forward(Call& call) {
   for (int64_t g = 0; g < groups; g++) {
     const int64_t at = g * desc.rows * columns;
     layer_norm_forward(
-        desc, {.x = x.at(at), .weight = parameter(weight, g, columns), .bias = parameter(bias, g, columns), .y = y.at(at)}, call.executor);
+        desc, {.x = x.at(at), .weight = parameter(weight, g, columns), .bias = parameter(bias, g, columns), .y = y.at(at)},
+        call.executor);
   }
 }
 
@@ -60,8 +61,13 @@ void backward(Call& call) {
   for (int64_t g = 0; g < groups; g++) {
     const int64_t at = g * desc.rows * columns;
     layer_norm_backward(desc,
-                        {.x = x.at(at), .weight = parameter(weight, g, columns), .dy = dy.at(at), .dx = dx.at(at),
-                         .dweight = dweight.as<float>(g * columns), .dbias = dbias.as<float>(g * columns), .scratch = scratch.as<float>()},
+                        {.x = x.at(at),
+                         .weight = parameter(weight, g, columns),
+                         .dy = dy.at(at),
+                         .dx = dx.at(at),
+                         .dweight = dweight.as<float>(g * columns),
+                         .dbias = dbias.as<float>(g * columns),
+                         .scratch = scratch.as<float>()},
                         call.executor);
   }
 }
@@ -72,8 +78,12 @@ void backward(Call& call) {
 JAXATOR_FFI_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)
 
-extern "C" __attribute__((visibility("default"))) int64_t jaxator_layer_norm_scratch_floats(int64_t dtype, int64_t rows, int64_t columns,
-                                                                                            bool has_weight, bool has_bias) {
-  return jaxator::layer_norm_scratch_floats({.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns,
-                                             .has_weight = has_weight, .has_bias = has_bias});
+extern "C" __attribute__((visibility("default"))) int64_t jaxator_layer_norm_scratch_floats(int64_t dtype, int64_t rows,
+                                                                                            int64_t columns, bool has_weight,
+                                                                                            bool has_bias) {
+  return jaxator::layer_norm_scratch_floats({.type = static_cast<jaxator::DType>(dtype),
+                                             .rows = rows,
+                                             .columns = columns,
+                                             .has_weight = has_weight,
+                                             .has_bias = has_bias});
 }

@@ -32,7 +32,12 @@ void execute(Call& call) {
   desc.heads = x.dimensions[rank - 2];
   desc.rows = desc.heads * desc.columns == 0 ? 0 : x.elements() / (desc.heads * desc.columns);
   if (desc.rows != 0) desc.angle_rows = desc.has_tables ? cosine.elements() / (desc.columns / 2) : positions.elements();
-  rope(desc, {.x = x.data, .positions = positions.as<int32_t>(), .cosine = cosine.as<float>(), .sine = sine.as<float>(), .y = call.result().data},
+  rope(desc,
+       {.x = x.data,
+        .positions = positions.as<int32_t>(),
+        .cosine = cosine.as<float>(),
+        .sine = sine.as<float>(),
+        .y = call.result().data},
        call.executor);
 }
 

@@ -20,7 +20,8 @@ SwigluDesc desc_of(const Attributes& attributes) {
 SwigluDesc desc_of(const Attributes& attributes, const Buffer& gate) {
   SwigluDesc desc = desc_of(attributes);
   desc.type = gate.dtype();
-  if (desc.packed && gate.last() % 2 != 0) throw Error("gate has " + std::to_string(gate.last()) + " columns: must be even if packed");
+  if (desc.packed && gate.last() % 2 != 0)
+    throw Error("gate has " + std::to_string(gate.last()) + " columns: must be even if packed");
   desc.columns = desc.packed ? gate.last() / 2 : gate.last();
   desc.rows = gate.last() == 0 ? 0 : gate.elements() / gate.last();
   return desc;

@@ -111,12 +111,12 @@ TEST(Attention, WindowsOverSeveralParts) {
 TEST(Attention, OneSegmentWithPadding) {
   // Tiles of one segment skip the comparison of ids unless some key in them is padding.
   for (DType type : kDTypes) {
-    AttentionDesc d = attention_desc(type, {2, 60, 70, 2, 1, 8, 12});
+    AttentionDesc d = attention_desc(type, {2, 60, 72, 2, 1, 8, 12});
     AttentionProblem p(d, 5);
     p.desc.has_segment_ids = true;
     p.in.query_segment_ids.assign(120, 3);
-    p.in.key_segment_ids.assign(140, 3);
-    for (int64_t s : {17, 18, 139}) p.in.key_segment_ids[s] = -1;
+    p.in.key_segment_ids.assign(144, 3);
+    for (int64_t s : {17, 18, 143}) p.in.key_segment_ids[s] = -1;
     p.poison();
     p.in.k = p.k.values(), p.in.v = p.v.values();
     check_attention(p);

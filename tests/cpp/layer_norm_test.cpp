@@ -13,8 +13,13 @@ struct Problem {
   TestArray x, weight, bias, dy;
 
   Problem(DType type, RowShape shape, bool has_weight, bool has_bias)
-      : Problem(LayerNormDesc{.type = type, .rows = shape.rows, .columns = shape.columns, .epsilon = 1e-5f,
-                              .has_weight = has_weight, .has_bias = has_bias}, std::mt19937_64(shape.rows * 8191 + shape.columns)) {}
+      : Problem(LayerNormDesc{.type = type,
+                              .rows = shape.rows,
+                              .columns = shape.columns,
+                              .epsilon = 1e-5f,
+                              .has_weight = has_weight,
+                              .has_bias = has_bias},
+                std::mt19937_64(shape.rows * 8191 + shape.columns)) {}
 
   Problem(LayerNormDesc d, std::mt19937_64 random)
       : desc(d),
@@ -40,15 +45,23 @@ TestArray run_forward(const Problem& p, Executor& executor) {
   return y;
 }
 
-struct Backward { TestArray dx, dweight, dbias; };
+struct Backward {
+  TestArray dx, dweight, dbias;
+};
 
 Backward run_backward(const Problem& p, Executor& executor) {
   Backward out{TestArray(p.desc.type, p.x.size()), TestArray(DType::f32, p.desc.has_weight ? p.desc.columns : 0),
                TestArray(DType::f32, p.desc.has_bias ? p.desc.columns : 0)};
   std::vector<float> scratch(layer_norm_scratch_floats(p.desc));
-  layer_norm_backward(p.desc, {.x = p.x.data(), .weight = p.weight_data(), .dy = p.dy.data(), .dx = out.dx.data(),
-                               .dweight = p.desc.has_weight ? static_cast<float*>(out.dweight.data()) : nullptr,
-                               .dbias = p.desc.has_bias ? static_cast<float*>(out.dbias.data()) : nullptr, .scratch = scratch.data()}, executor);
+  layer_norm_backward(p.desc,
+                      {.x = p.x.data(),
+                       .weight = p.weight_data(),
+                       .dy = p.dy.data(),
+                       .dx = out.dx.data(),
+                       .dweight = p.desc.has_weight ? static_cast<float*>(out.dweight.data()) : nullptr,
+                       .dbias = p.desc.has_bias ? static_cast<float*>(out.dbias.data()) : nullptr,
+                       .scratch = scratch.data()},
+                      executor);
   return out;
 }
 
@@ -71,10 +84,15 @@ void expect_forward(const Problem& p, Executor& executor) {
   const Doubles h = reference::standardised(p.x.values(), rows, columns, p.desc.epsilon);
   // One rounding of the result. Inside, the standardised x has a relative error by its scale and an absolute one, in units of
   // the deviation, by the mean.
-  expect_within(y, want, [&](size_t i) {
-    const double weight = p.desc.has_weight ? std::fabs(p.weight[i % columns]) : 1, bias = p.desc.has_bias ? std::fabs(p.bias[i % columns]) : 0;
-    return unit_roundoff(p.desc.type) * std::fabs(want[i]) + p.inside() * ((std::fabs(h[i]) + 1) * weight + bias) + p.denormal();
-  }, "y");
+  expect_within(
+      y, want,
+      [&](size_t i) {
+        const double weight = p.desc.has_weight ? std::fabs(p.weight[i % columns]) : 1,
+                     bias = p.desc.has_bias ? std::fabs(p.bias[i % columns]) : 0;
+        return unit_roundoff(p.desc.type) * std::fabs(want[i]) + p.inside() * ((std::fabs(h[i]) + 1) * weight + bias) +
+               p.denormal();
+      },
+      "y");
 }
 
 TEST(LayerNorm, ForwardMatchesReference) {
@@ -103,7 +121,8 @@ TEST(LayerNorm, BackwardMatchesReference) {
       const Backward got = run_backward(p, executor);
       EXPECT_TRUE(got.dx.canaries_intact() && got.dweight.canaries_intact() && got.dbias.canaries_intact());
       const int64_t rows = p.desc.rows, columns = p.desc.columns;
-      const auto want = reference::layer_norm_gradients(p.x.values(), p.weight_values(), p.dy.values(), rows, columns, p.desc.epsilon);
+      const auto want =
+          reference::layer_norm_gradients(p.x.values(), p.weight_values(), p.dy.values(), rows, columns, p.desc.epsilon);
       Doubles scale;
       const Doubles h = reference::standardised(p.x.values(), rows, columns, p.desc.epsilon, &scale);
       // dx is a difference: its float32 error is relative to its terms, not to the result; so are the sums over rows.
@@ -123,9 +142,12 @@ TEST(LayerNorm, BackwardMatchesReference) {
         }
       }
       const double u = unit_roundoff(p.desc.type);
-      expect_within(got.dx, want.dx, [&](size_t i) { return u * std::fabs(want.dx[i]) + 2 * p.inside() * terms[i] + p.denormal(); }, "dx");
+      expect_within(
+          got.dx, want.dx, [&](size_t i) { return u * std::fabs(want.dx[i]) + 2 * p.inside() * terms[i] + p.denormal(); }, "dx");
       if (p.desc.has_weight)
-        expect_within(got.dweight, want.dweight, [&](size_t c) { return (rows * 0x1p-24 + p.inside()) * dweight_terms[c] + 1e-37; }, "dweight");
+        expect_within(
+            got.dweight, want.dweight, [&](size_t c) { return (rows * 0x1p-24 + p.inside()) * dweight_terms[c] + 1e-37; },
+            "dweight");
       if (p.desc.has_bias)
         expect_within(got.dbias, want.dbias, [&](size_t c) { return rows * 0x1p-24 * dbias_terms[c] + 1e-37; }, "dbias");
     });
@@ -160,7 +182,10 @@ TEST(LayerNorm, StreamedStoresGiveTheSameBits) {
   };
   const auto backward = [&](int64_t rows, const std::vector<const void*>& in, const std::vector<void*>& out) {
     desc.rows = rows;
-    layer_norm_backward(desc, {.x = in[0], .weight = nullptr, .dy = in[1], .dx = out[0], .dweight = nullptr, .dbias = nullptr, .scratch = nullptr}, executor);
+    layer_norm_backward(
+        desc,
+        {.x = in[0], .weight = nullptr, .dy = in[1], .dx = out[0], .dweight = nullptr, .dbias = nullptr, .scratch = nullptr},
+        executor);
   };
   for_each_isa([&] {
     for (int64_t offset : {0, 6}) {

@@ -13,8 +13,13 @@ struct Problem {
   TestArray x, residual, weight, dy, dsum;
 
   Problem(DType type, RowShape shape, bool has_residual, bool has_weight)
-      : Problem(RmsNormDesc{.type = type, .rows = shape.rows, .columns = shape.columns, .epsilon = 1e-5f,
-                            .has_residual = has_residual, .has_weight = has_weight}, std::mt19937_64(shape.rows * 8191 + shape.columns)) {}
+      : Problem(RmsNormDesc{.type = type,
+                            .rows = shape.rows,
+                            .columns = shape.columns,
+                            .epsilon = 1e-5f,
+                            .has_residual = has_residual,
+                            .has_weight = has_weight},
+                std::mt19937_64(shape.rows * 8191 + shape.columns)) {}
 
   Problem(RmsNormDesc d, std::mt19937_64 random)
       : desc(d),
@@ -28,23 +33,38 @@ struct Problem {
   Doubles weight_values() const { return desc.has_weight ? weight.values() : Doubles{}; }
 };
 
-struct Forward { TestArray y, sum; };
+struct Forward {
+  TestArray y, sum;
+};
 
 Forward run_forward(const Problem& p, Executor& executor) {
   Forward out{TestArray(p.desc.type, p.x.size()), TestArray(p.desc.type, p.x.size())};
-  rms_norm_forward(p.desc, {.x = p.x.data(), .residual = p.desc.has_residual ? p.residual.data() : nullptr,
-                            .weight = p.weight_data(), .y = out.y.data(), .sum = p.desc.has_residual ? out.sum.data() : nullptr}, executor);
+  rms_norm_forward(p.desc,
+                   {.x = p.x.data(),
+                    .residual = p.desc.has_residual ? p.residual.data() : nullptr,
+                    .weight = p.weight_data(),
+                    .y = out.y.data(),
+                    .sum = p.desc.has_residual ? out.sum.data() : nullptr},
+                   executor);
   return out;
 }
 
-struct Backward { TestArray dx, dweight; };
+struct Backward {
+  TestArray dx, dweight;
+};
 
 Backward run_backward(const Problem& p, const TestArray& sum, Executor& executor) {
   Backward out{TestArray(p.desc.type, p.x.size()), TestArray(DType::f32, p.desc.has_weight ? p.desc.columns : 0)};
   std::vector<float> scratch(rms_norm_scratch_floats(p.desc));
-  rms_norm_backward(p.desc, {.sum = sum.data(), .weight = p.weight_data(), .dy = p.dy.data(),
-                             .dsum = p.desc.has_residual ? p.dsum.data() : nullptr, .dx = out.dx.data(),
-                             .dweight = p.desc.has_weight ? static_cast<float*>(out.dweight.data()) : nullptr, .scratch = scratch.data()}, executor);
+  rms_norm_backward(p.desc,
+                    {.sum = sum.data(),
+                     .weight = p.weight_data(),
+                     .dy = p.dy.data(),
+                     .dsum = p.desc.has_residual ? p.dsum.data() : nullptr,
+                     .dx = out.dx.data(),
+                     .dweight = p.desc.has_weight ? static_cast<float*>(out.dweight.data()) : nullptr,
+                     .scratch = scratch.data()},
+                    executor);
   return out;
 }
 
@@ -90,8 +110,9 @@ TEST(RmsNorm, BackwardMatchesReference) {
       const Backward got = run_backward(p, p.x, executor);
       EXPECT_TRUE(got.dx.canaries_intact() && got.dweight.canaries_intact());
       const int64_t rows = p.desc.rows, columns = p.desc.columns;
-      const auto want = reference::rms_norm_gradients(p.x.values(), p.weight_values(), p.dy.values(),
-                                                      p.desc.has_residual ? p.dsum.values() : Doubles{}, rows, columns, p.desc.epsilon);
+      const auto want =
+          reference::rms_norm_gradients(p.x.values(), p.weight_values(), p.dy.values(),
+                                        p.desc.has_residual ? p.dsum.values() : Doubles{}, rows, columns, p.desc.epsilon);
       const double u = unit_roundoff(p.desc.type), inside = (columns / 32.0 + 12) * 0x1p-24;
       // dx is a difference: its float32 error is relative to the largest term, not to the result.
       Doubles terms(p.x.size());
@@ -115,7 +136,8 @@ TEST(RmsNorm, BackwardMatchesReference) {
         Doubles magnitude(columns);
         for (int64_t r = 0; r < rows; r++)
           for (int64_t c = 0; c < columns; c++) magnitude[c] += std::fabs(p.dy[r * columns + c] * p.x[r * columns + c]) * 40;
-        expect_within(got.dweight, want.dweight, [&](size_t c) { return (rows + 16) * 0x1p-24 * magnitude[c] + 1e-30; }, "dweight");
+        expect_within(
+            got.dweight, want.dweight, [&](size_t c) { return (rows + 16) * 0x1p-24 * magnitude[c] + 1e-30; }, "dweight");
       }
     });
   });
@@ -150,7 +172,9 @@ TEST(RmsNorm, StreamedStoresGiveTheSameBits) {
   };
   const auto backward = [&](int64_t rows, const std::vector<const void*>& in, const std::vector<void*>& out) {
     desc.rows = rows;
-    rms_norm_backward(desc, {.sum = in[0], .weight = nullptr, .dy = in[1], .dsum = in[2], .dx = out[0], .dweight = nullptr, .scratch = nullptr}, executor);
+    rms_norm_backward(
+        desc, {.sum = in[0], .weight = nullptr, .dy = in[1], .dsum = in[2], .dx = out[0], .dweight = nullptr, .scratch = nullptr},
+        executor);
   };
   for_each_isa([&] {
     for (int64_t offset : {0, 6}) {

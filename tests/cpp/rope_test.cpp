@@ -7,13 +7,15 @@
 namespace jaxator::testing {
 namespace {
 
-struct RopeShape { int64_t rows, heads, columns, angle_rows; };
+struct RopeShape {
+  int64_t rows, heads, columns, angle_rows;
+};
 
 /// 0, 1, odd and prime counts; heads of real models (64, 80, 96, 128, 256), smaller than a vector, longer than the 1024 columns
 /// whose angles are held at a time; a batch that shares its positions.
 constexpr RopeShape kShapes[] = {
-    {0, 4, 64, 0}, {3, 0, 64, 3}, {3, 2, 0, 3}, {1, 1, 2, 1}, {5, 3, 6, 5}, {7, 1, 34, 7}, {3, 2, 64, 3}, {4, 5, 80, 2},
-    {6, 3, 96, 2}, {33, 8, 128, 11}, {2, 1, 256, 2}, {2, 2, 1022, 1}, {3, 1, 2500, 3},
+    {0, 4, 64, 0}, {3, 0, 64, 3}, {3, 2, 0, 3},     {1, 1, 2, 1},   {5, 3, 6, 5},    {7, 1, 34, 7},   {3, 2, 64, 3},
+    {4, 5, 80, 2}, {6, 3, 96, 2}, {33, 8, 128, 11}, {2, 1, 256, 2}, {2, 2, 1022, 1}, {3, 1, 2500, 3},
 };
 
 struct Problem {
@@ -22,8 +24,15 @@ struct Problem {
   std::vector<int32_t> positions;
 
   Problem(DType type, RopeShape shape, bool interleaved, bool inverse, bool has_tables, double theta = 10000)
-      : Problem(RopeDesc{.type = type, .rows = shape.rows, .heads = shape.heads, .columns = shape.columns, .angle_rows = shape.angle_rows,
-                         .theta = theta, .interleaved = interleaved, .inverse = inverse, .has_tables = has_tables},
+      : Problem(RopeDesc{.type = type,
+                         .rows = shape.rows,
+                         .heads = shape.heads,
+                         .columns = shape.columns,
+                         .angle_rows = shape.angle_rows,
+                         .theta = theta,
+                         .interleaved = interleaved,
+                         .inverse = inverse,
+                         .has_tables = has_tables},
                 std::mt19937_64(shape.rows * 8191 + shape.columns)) {}
 
   Problem(RopeDesc d, std::mt19937_64 random)
@@ -37,9 +46,13 @@ struct Problem {
 
 TestArray run(const Problem& p, Executor& executor) {
   TestArray y(p.desc.type, p.x.size());
-  rope(p.desc, {.x = p.x.data(), .positions = p.desc.has_tables ? nullptr : p.positions.data(),
-                .cosine = p.desc.has_tables ? static_cast<const float*>(p.cosine.data()) : nullptr,
-                .sine = p.desc.has_tables ? static_cast<const float*>(p.sine.data()) : nullptr, .y = y.data()}, executor);
+  rope(p.desc,
+       {.x = p.x.data(),
+        .positions = p.desc.has_tables ? nullptr : p.positions.data(),
+        .cosine = p.desc.has_tables ? static_cast<const float*>(p.cosine.data()) : nullptr,
+        .sine = p.desc.has_tables ? static_cast<const float*>(p.sine.data()) : nullptr,
+        .y = y.data()},
+       executor);
   return y;
 }
 
@@ -52,16 +65,23 @@ void expect_rotated(const Problem& p, Executor& executor) {
     cosine = p.cosine.values(), sine = p.sine.values();
   else
     reference::rope_tables(p.positions, d.columns, d.theta, &cosine, &sine);
-  const Doubles want = reference::rope(p.x.values(), cosine, sine, d.rows, d.heads, d.columns, d.angle_rows, d.interleaved, d.inverse);
+  const Doubles want =
+      reference::rope(p.x.values(), cosine, sine, d.rows, d.heads, d.columns, d.angle_rows, d.interleaved, d.inverse);
   // The sum of the absolute terms: the same rotation of |x| by |cos| and -|sin| or |sin|.
-  const auto absolute = [](Doubles values) { for (double& v : values) v = std::fabs(v); return values; };
+  const auto absolute = [](Doubles values) {
+    for (double& v : values) v = std::fabs(v);
+    return values;
+  };
   const Doubles size = absolute(p.x.values());
   const Doubles ones(cosine.size(), 1), c = d.has_tables ? absolute(cosine) : ones, s = d.has_tables ? absolute(sine) : ones;
   const Doubles plus = reference::rope(size, c, s, d.rows, d.heads, d.columns, d.angle_rows, d.interleaved, false);
   const Doubles minus = reference::rope(size, c, s, d.rows, d.heads, d.columns, d.angle_rows, d.interleaved, true);
   // cos and sin are within 2 ulp of 1 (tables are exact), and a term has two roundings.
   const double inside = (d.has_tables ? 0 : 1.2e-7) + 2 * 0x1p-24, denormal = d.type == DType::f16 ? 0x1p-25 : 1e-37;
-  expect_within(y, want, [&](size_t i) { return unit_roundoff(d.type) * std::fabs(want[i]) + inside * std::max(plus[i], minus[i]) + denormal; }, "y");
+  expect_within(
+      y, want,
+      [&](size_t i) { return unit_roundoff(d.type) * std::fabs(want[i]) + inside * std::max(plus[i], minus[i]) + denormal; },
+      "y");
 }
 
 TEST(Rope, MatchesReference) {
@@ -72,8 +92,9 @@ TEST(Rope, MatchesReference) {
         for (bool interleaved : {false, true})
           for (bool inverse : {false, true})
             for (bool has_tables : {false, true}) {
-              SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(shape.rows) + "x" + std::to_string(shape.heads) + "x" +
-                           std::to_string(shape.columns) + (interleaved ? " interleaved" : "") + (inverse ? " inverse" : "") + (has_tables ? " tables" : ""));
+              SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(shape.rows) + "x" + std::to_string(shape.heads) +
+                           "x" + std::to_string(shape.columns) + (interleaved ? " interleaved" : "") +
+                           (inverse ? " inverse" : "") + (has_tables ? " tables" : ""));
               expect_rotated(Problem(type, shape, interleaved, inverse, has_tables), executor);
             }
   });
@@ -84,7 +105,15 @@ TEST(Rope, EveryPositionIsAccurate) {
     SerialExecutor executor;
     for (double theta : {1.0, 10000.0, 500000.0, 1e7, 1e30}) {
       Problem p(DType::f32, {9, 1, 128, 9}, false, false, false, theta);
-      p.positions = {0, 1, -1, 65537, 1 << 24, -(1 << 24) - 1, 1 << 30, std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::min()};
+      p.positions = {0,
+                     1,
+                     -1,
+                     65537,
+                     1 << 24,
+                     -(1 << 24) - 1,
+                     1 << 30,
+                     std::numeric_limits<int32_t>::max(),
+                     std::numeric_limits<int32_t>::min()};
       SCOPED_TRACE("theta " + std::to_string(theta));
       expect_rotated(p, executor);
     }

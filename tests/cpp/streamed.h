@@ -50,7 +50,9 @@ inline void expect_same_bits_when_streamed(const RowBytes& bytes, int64_t offset
   run(rows, many_operands, many_results);
   for (size_t i = 0; i < bytes.results.size(); i++)
     for (int64_t r = 0, row = bytes.results[i]; r < rows; r++)
-      ASSERT_EQ(0, std::memcmp(static_cast<char*>(many_results[i]) + r * row, static_cast<char*>(few_results[i]) + r % kFew * row, row)) << "result " << i << " row " << r;
+      ASSERT_EQ(
+          0, std::memcmp(static_cast<char*>(many_results[i]) + r * row, static_cast<char*>(few_results[i]) + r % kFew * row, row))
+          << "result " << i << " row " << r;
 }
 
 }  // namespace jaxator::testing

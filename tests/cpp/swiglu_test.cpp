@@ -58,14 +58,21 @@ TestArray run_forward(const Problem& p, Executor& executor) {
 }
 
 /// Packed: all of it in dgate.
-struct Backward { TestArray dgate, dup; };
+struct Backward {
+  TestArray dgate, dup;
+};
 
 Backward run_backward(const Problem& p, Executor& executor) {
   const int64_t n = p.gate.size();
   Backward out{TestArray(p.desc.type, p.desc.packed ? 2 * n : n), TestArray(p.desc.type, p.desc.packed ? 0 : n)};
   const TestArray packed = p.packed();
-  swiglu_backward(p.desc, {.gate = p.desc.packed ? packed.data() : p.gate.data(), .up = p.desc.packed ? nullptr : p.up.data(), .dy = p.dy.data(),
-                           .dgate = out.dgate.data(), .dup = p.desc.packed ? nullptr : out.dup.data()}, executor);
+  swiglu_backward(p.desc,
+                  {.gate = p.desc.packed ? packed.data() : p.gate.data(),
+                   .up = p.desc.packed ? nullptr : p.up.data(),
+                   .dy = p.dy.data(),
+                   .dgate = out.dgate.data(),
+                   .dup = p.desc.packed ? nullptr : out.dup.data()},
+                  executor);
   return out;
 }
 
@@ -102,11 +109,14 @@ TEST(Swiglu, BackwardMatchesReference) {
       const Doubles dgate = p.desc.packed ? p.half(got.dgate, false) : got.dgate.values();
       const Doubles dup = p.desc.packed ? p.half(got.dgate, true) : got.dup.values();
       // 1 + g * (1 - s) cancels near g = -1.28, so its error is relative to its terms.
-      expect_within(dgate, want.dgate, [&](size_t i) {
-        const double g = std::min<double>(p.gate[i], p.desc.limit), s = reference::sigmoid(g);
-        const double terms = std::fabs(p.dy[i] * p.up[i]) * s * (1 + std::fabs(g) * (1 - s));
-        return p.u() * std::fabs(want.dgate[i]) + 2 * p.inside() * terms + p.denormal();
-      }, "dgate");
+      expect_within(
+          dgate, want.dgate,
+          [&](size_t i) {
+            const double g = std::min<double>(p.gate[i], p.desc.limit), s = reference::sigmoid(g);
+            const double terms = std::fabs(p.dy[i] * p.up[i]) * s * (1 + std::fabs(g) * (1 - s));
+            return p.u() * std::fabs(want.dgate[i]) + 2 * p.inside() * terms + p.denormal();
+          },
+          "dgate");
       expect_within(dup, want.dup, [&](size_t i) { return (p.u() + p.inside()) * std::fabs(want.dup[i]) + p.denormal(); }, "dup");
     });
   });
@@ -189,10 +199,11 @@ TEST(Swiglu, StreamedStoresGiveTheSameBits) {
           desc.rows = rows;
           swiglu_forward(desc, {.gate = in[0], .up = in[1], .y = out[0]}, executor);
         });
-        expect_same_bits_when_streamed({{gate_bytes, 2000, 2000}, {gate_bytes, 2000}}, offset, [&](int64_t rows, const auto& in, const auto& out) {
-          desc.rows = rows;
-          swiglu_backward(desc, {.gate = in[0], .up = in[1], .dy = in[2], .dgate = out[0], .dup = out[1]}, executor);
-        });
+        expect_same_bits_when_streamed(
+            {{gate_bytes, 2000, 2000}, {gate_bytes, 2000}}, offset, [&](int64_t rows, const auto& in, const auto& out) {
+              desc.rows = rows;
+              swiglu_backward(desc, {.gate = in[0], .up = in[1], .dy = in[2], .dgate = out[0], .dup = out[1]}, executor);
+            });
       }
     }
   });

@@ -344,6 +344,15 @@ def test_partly_manual_mesh_gathers_the_automatic_axes(case: OpCase) -> None:
         assert (collective.kind, collective.groups) in {("all-gather", over_q), ("all-reduce", over_p)}, compiled.as_text()
 
 
+def nested_shard_map_gathers(x: jax.Array, outer: P, inner: P) -> bool:
+    """Whether this jax gathers the inner axes of any nested shard_map (0.10.2 does), also of one without a custom call."""
+    nested = jax.shard_map(
+        lambda a: jax.shard_map(lambda b: b * 2, in_specs=inner, out_specs=inner, axis_names={"q"})(a),
+        in_specs=outer, out_specs=outer, axis_names={"p"},
+    )  # fmt: skip
+    return bool(hlo.collectives(jax.jit(nested).lower(x).compile().as_text()))
+
+
 @main_case
 def test_partly_manual_mesh_with_explicit_axes_gathers_nothing(case: OpCase) -> None:
     problem = Problem.make(case, "b:p t:q", AxisType.Explicit)
@@ -356,9 +365,10 @@ def test_partly_manual_mesh_with_explicit_axes_gathers_nothing(case: OpCase) -> 
         partly = dataclasses.replace(case, op=manual)
         compiled = jax.jit(partly.value_and_vjp).lower(operands, cotangents).compile()
         problem.check(compiled, operands, cotangents, only_values=True)
+        gathers = nested_shard_map_gathers(operands[0], row_spec(case, only_p), row_spec(case, {"t": ("q",)}))
     found = hlo.collectives(compiled.as_text())
     # The parameters' gradients are summed over q inside and over p outside.
-    assert {c.kind for c in found} <= {"all-reduce"}, compiled.as_text()
+    assert {c.kind for c in found} <= ({"all-reduce", "all-gather"} if gathers else {"all-reduce"}), compiled.as_text()
     assert problem.expected_shapes() in [call.operands for call in hlo.custom_calls(compiled.as_text())]
 
 

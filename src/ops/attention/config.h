@@ -32,7 +32,7 @@ struct AttentionConfig {
   /// Runs of backward_rows rows are dealt 0 1 .. P-1 P-1 .. 1 0 0 1 .., so that causal parts are equally long; with a window they
   /// are equal anyway, and neighbours share keys.
   int64_t part_of(int64_t run, int64_t runs) const {
-    if (contiguous_parts) return run / ((runs + parts - 1) / parts);
+    if (contiguous_parts) return run * parts / runs;
     const int64_t turn = run % (2 * parts);
     return turn < parts ? turn : 2 * parts - 1 - turn;
   }

@@ -41,7 +41,8 @@ struct Moments {
   }
 };
 
-template <class V, int rows> void forward_rows(const LayerNormDesc& desc, const LayerNormForwardArgs& args, int64_t row, bool stream) {
+template <class V, int rows> void forward_rows(const LayerNormDesc& desc, const LayerNormForwardArgs& args, int64_t row,
+                                               bool stream) {
   using T = typename V::T;
   const int64_t columns = desc.columns;
   const T* x = static_cast<const T*>(args.x) + row * columns;
@@ -51,11 +52,12 @@ template <class V, int rows> void forward_rows(const LayerNormDesc& desc, const 
   T* to[rows];
   for (int r = 0; r < rows; r++) {
     const T* one = x + r * columns;
-    const float mean = sum_pairs<1, 4>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
-                         prefetch_pair(one + rows * columns + c);  // the next rows, before the first store of these
-                         sums.value[0] += load_pair(one + c, which);
-                       }).total(0) / static_cast<float>(columns);
+    const float mean =
+        sum_pairs<1, 4>(columns, [&](int64_t c, auto which, Sums<1>& sums) { sums.value[0] += load_pair(one + c, which); })
+            .total(0) /
+        static_cast<float>(columns);
     const Sums<2> sums = sum_pairs<2, 2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
+      prefetch_pair(one + rows * columns + c);  // the next rows, before the first store of these
       const Pair d = present(load_pair(one + c, which) - splat(mean), which);
       sums.value[0] += d;
       sums.value[1] += d * d;
@@ -94,7 +96,8 @@ struct Projection {
 };
 
 template <class V>
-Projection project_row(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, const typename V::T* x, const typename V::T* dy, int64_t ahead) {
+Projection project_row(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, const typename V::T* x,
+                       const typename V::T* dy, int64_t ahead) {
   const int64_t columns = desc.columns;
   const auto weighted = [&](int64_t c, auto which) {
     const Pair d = load_pair(dy + c, which);
@@ -102,23 +105,25 @@ Projection project_row(const LayerNormDesc& desc, const LayerNormBackwardArgs& a
     return d;
   };
   const Sums<2> first = sum_pairs<2, 2>(columns, [&](int64_t c, auto which, Sums<2>& sums) {
-    prefetch_pair(x + ahead + c);
-    prefetch_pair(dy + ahead + c);
     sums.value[0] += load_pair(x + c, which);
     sums.value[1] += weighted(c, which);
   });
   const float mean = first.total(0) / static_cast<float>(columns);
   const Sums<3> second = sum_pairs<3, 2>(columns, [&](int64_t c, auto which, Sums<3>& sums) {
+    prefetch_pair(x + ahead + c);
+    prefetch_pair(dy + ahead + c);
     const Pair d = present(load_pair(x + c, which) - splat(mean), which);
     sums.value[0] += d;
     sums.value[1] += d * d;
     sums.value[2] += weighted(c, which) * d;
   });
-  return Projection(Moments(mean, second.total(0), second.total(1), columns, desc.epsilon), first.total(1), second.total(2), columns);
+  return Projection(Moments(mean, second.total(0), second.total(1), columns, desc.epsilon), first.total(1), second.total(2),
+                    columns);
 }
 
 template <class V, int rows>
-void backward_rows(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, int64_t row, float* dweight, float* dbias, bool stream) {
+void backward_rows(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, int64_t row, float* dweight, float* dbias,
+                   bool stream) {
   using T = typename V::T;
   const int64_t columns = desc.columns;
   const T* x = static_cast<const T*>(args.x) + row * columns;
@@ -150,20 +155,24 @@ void backward_rows(const LayerNormDesc& desc, const LayerNormBackwardArgs& args,
 
 }  // namespace
 
-void layer_norm_forward(const LayerNormDesc& desc, const LayerNormConfig& config, const LayerNormForwardArgs& args, Executor& executor) {
+void layer_norm_forward(const LayerNormDesc& desc, const LayerNormConfig& config, const LayerNormForwardArgs& args,
+                        Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
     const int64_t tasks = (desc.rows + config.forward_rows - 1) / config.forward_rows;
     auto body = [&](int64_t task, int64_t) {
       const int64_t end = std::min(desc.rows, (task + 1) * config.forward_rows);
-      for_row_groups<V::weight || V::bias ? kTogether : 1>(task * config.forward_rows, end, [&](int64_t row, auto rows) { forward_rows<V, rows>(desc, args, row, config.stream); });
+      for_row_groups<V::weight || V::bias ? kTogether : 1>(task * config.forward_rows, end, [&](int64_t row, auto rows) {
+        forward_rows<V, rows>(desc, args, row, config.stream);
+      });
       if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);
   });
 }
 
-void layer_norm_backward(const LayerNormDesc& desc, const LayerNormConfig& config, const LayerNormBackwardArgs& args, Executor& executor) {
+void layer_norm_backward(const LayerNormDesc& desc, const LayerNormConfig& config, const LayerNormBackwardArgs& args,
+                         Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
     // Partial sums of one task: dweight, then dbias.

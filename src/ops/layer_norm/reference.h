@@ -39,8 +39,8 @@ inline Array layer_norm(const Array& x, const Array& weight, const Array& bias, 
 }
 
 /// Gradients of sum(y * dy).
-inline LayerNormGradients layer_norm_gradients(const Array& x, const Array& weight, const Array& dy, int64_t rows, int64_t columns,
-                                               double epsilon) {
+inline LayerNormGradients layer_norm_gradients(const Array& x, const Array& weight, const Array& dy, int64_t rows,
+                                               int64_t columns, double epsilon) {
   LayerNormGradients out{Array(x.size()), Array(columns), Array(columns)};
   Array scale;
   const Array h = standardised(x, rows, columns, epsilon, &scale);

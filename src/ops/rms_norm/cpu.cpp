@@ -82,8 +82,6 @@ void backward_rows(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
       const int64_t i = r * columns + c;
-      prefetch_pair(s + rows * columns + i);
-      prefetch_pair(dy + rows * columns + i);
       const Pair v = load_pair(s + i, which), d = load_pair(dy + i, which);
       sums.value[2 * r] += v * v;
       sums.value[2 * r + 1] += (V::weight ? d * weight : d) * v;
@@ -104,6 +102,8 @@ void backward_rows(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
       const int64_t i = r * columns + c;
+      prefetch_pair(s + rows * columns + i);
+      prefetch_pair(dy + rows * columns + i);
       const Pair v = load_pair(s + i, which), d = load_pair(dy + i, which) * scale[r];
       Pair ds = (V::weight ? d * weight : d) - along[r] * v;
       if constexpr (V::residual) ds += load_pair(dsum + i, which);
@@ -129,7 +129,8 @@ void rms_norm_forward(const RmsNormDesc& desc, const RmsNormConfig& config, cons
   });
 }
 
-void rms_norm_backward(const RmsNormDesc& desc, const RmsNormConfig& config, const RmsNormBackwardArgs& args, Executor& executor) {
+void rms_norm_backward(const RmsNormDesc& desc, const RmsNormConfig& config, const RmsNormBackwardArgs& args,
+                       Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
     const int64_t columns = desc.columns, tasks = config.backward_tasks;
@@ -137,8 +138,9 @@ void rms_norm_backward(const RmsNormDesc& desc, const RmsNormConfig& config, con
       float* dweight = V::weight ? args.scratch + task * columns : nullptr;
       if (dweight != nullptr) std::fill(dweight, dweight + columns, 0.0f);
       const int64_t end = std::min(desc.rows, (task + 1) * config.backward_rows);
-      for_row_groups<V::weight ? kTogether : 1>(task * config.backward_rows, end,
-                     [&](int64_t row, auto rows) { backward_rows<V, rows>(desc, args, row, dweight, config.stream); });
+      for_row_groups<V::weight ? kTogether : 1>(task * config.backward_rows, end, [&](int64_t row, auto rows) {
+        backward_rows<V, rows>(desc, args, row, dweight, config.stream);
+      });
       if (config.stream) _mm_sfence();
     };
     executor.parallel_for(tasks, tasks, body);

@@ -28,8 +28,8 @@ inline Array rms_norm(const Array& s, const Array& weight, int64_t rows, int64_t
 }
 
 /// Gradients of sum(y * dy) + sum(s * dsum); an empty dsum counts as zeros.
-inline RmsNormGradients rms_norm_gradients(const Array& s, const Array& weight, const Array& dy, const Array& dsum,
-                                           int64_t rows, int64_t columns, double epsilon) {
+inline RmsNormGradients rms_norm_gradients(const Array& s, const Array& weight, const Array& dy, const Array& dsum, int64_t rows,
+                                           int64_t columns, double epsilon) {
   RmsNormGradients out{Array(s.size()), Array(columns)};
   for (int64_t r = 0; r < rows; r++) {
     double squares = 0, along = 0;

@@ -49,7 +49,8 @@ struct Angles {
 
 /// Rotates pairs whose halves lie `half` apart.
 template <class T>
-JAXATOR_INLINE void rotate_halves(const T* x, const float* cosine, const float* sine, Pair sign, T* y, int64_t half, int64_t pairs) {
+JAXATOR_INLINE void rotate_halves(const T* x, const float* cosine, const float* sine, Pair sign, T* y, int64_t half,
+                                  int64_t pairs) {
   for_pairs(pairs, [&](int64_t c, auto which) {
     const Pair a = load_pair(x + c, which), b = load_pair(x + half + c, which);
     const Pair cs = load_pair(cosine + c, which), sn = load_pair(sine + c, which) * sign;
@@ -75,7 +76,8 @@ JAXATOR_INLINE void rotate_neighbours(const T* x, const float* cosine, const flo
 
 /// One row's heads, for `pairs` pairs of each from pair `first` on.
 template <class T>
-void rotate_heads(const RopeDesc& desc, const float* cosine, const float* sine, const T* x, T* y, int64_t heads, int64_t first, int64_t pairs) {
+void rotate_heads(const RopeDesc& desc, const float* cosine, const float* sine, const T* x, T* y, int64_t heads, int64_t first,
+                  int64_t pairs) {
   const Pair sign = splat(desc.inverse ? -1.0f : 1.0f);
   for (int64_t head = 0; head < heads; head++, x += desc.columns, y += desc.columns)
     if (desc.interleaved)
@@ -86,8 +88,8 @@ void rotate_heads(const RopeDesc& desc, const float* cosine, const float* sine, 
 
 /// The rows of one task. Streamed, as many heads as fit go to a buffer first (see write_pairs).
 template <class T>
-void rotate_rows(const RopeDesc& desc, const RopeArgs& args, const Frequencies* frequencies, int64_t first, int64_t pairs, int64_t row,
-                 int64_t end, bool stream) {
+void rotate_rows(const RopeDesc& desc, const RopeArgs& args, const Frequencies* frequencies, int64_t first, int64_t pairs,
+                 int64_t row, int64_t end, bool stream) {
   constexpr int64_t kPiece = kBurst / sizeof(T);
   alignas(64) T buffer[kPiece];
   Angles angles;
@@ -106,7 +108,8 @@ void rotate_rows(const RopeDesc& desc, const RopeArgs& args, const Frequencies* 
       const T* x = static_cast<const T*>(args.x) + at;
       T* y = static_cast<T*>(args.y) + at;
       rotate_heads(desc, cosine, sine, x, stream ? buffer : y, heads, first, pairs);
-      if (stream) stream_bytes(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(buffer), heads * desc.columns * sizeof(T));
+      if (stream)
+        stream_bytes(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(buffer), heads * desc.columns * sizeof(T));
     }
   }
 }
@@ -123,7 +126,8 @@ void rope(const RopeDesc& desc, const RopeConfig& config, const RopeArgs& args, 
       const Frequencies frequencies(desc.theta, desc.columns, first, desc.has_tables ? 0 : pairs);
       auto body = [&](int64_t task, int64_t) {
         const int64_t row = task * config.task_rows;
-        rotate_rows<T>(desc, args, desc.has_tables ? nullptr : &frequencies, first, pairs, row, std::min(desc.rows, row + config.task_rows), stream);
+        rotate_rows<T>(desc, args, desc.has_tables ? nullptr : &frequencies, first, pairs, row,
+                       std::min(desc.rows, row + config.task_rows), stream);
         if (stream) _mm_sfence();
       };
       executor.parallel_for(tasks, tasks, body);

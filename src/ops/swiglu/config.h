@@ -15,7 +15,7 @@ struct SwigluConfig {
   int64_t pieces = 0;
   int64_t stride = 1;
   int64_t task_pieces = 1;
-  int64_t ahead = 0;  // elements from what is read to what is prefetched
+  int64_t ahead = 0;    // elements from what is read to what is prefetched
   bool stream = false;  // non-temporal stores
 };
 

@@ -39,7 +39,9 @@ template <class F> JAXATOR_INLINE Pair each(F&& f, Pair x, Pair y) { return {f(x
 
 /// Which elements of a pair exist.
 struct Whole {};
-struct Part { int elements; };  // the first ones; nothing past them is touched, missing ones read as zero
+struct Part {
+  int elements;
+};  // the first ones; nothing past them is touched, missing ones read as zero
 
 template <class T> JAXATOR_INLINE Pair load_pair(const T* p, Whole) { return {load_f32(p), load_f32(p + kLanes)}; }
 template <class T> JAXATOR_INLINE Pair load_pair(const T* p, Part part) {
@@ -96,7 +98,8 @@ inline constexpr int64_t kBurst = 8192;
 /// Calls body(index, which, results) for each pair of [0, n), where results[k] is y[k] + index. Streamed, it is in a buffer in
 /// L1 that is then copied past the caches in one burst: non-temporal stores among loads and arithmetic take nearly twice as
 /// long (measured on Zen 5: rms_norm of 4096 x 4096 bfloat16 in 1.6 ms against 1.35 ms, memcpy 1.4 ms).
-template <int count, class T, class Body> JAXATOR_INLINE void write_pairs(bool stream, int64_t n, T* const (&y)[count], Body&& body) {
+template <int count, class T, class Body> JAXATOR_INLINE void write_pairs(bool stream, int64_t n, T* const (&y)[count],
+                                                                          Body&& body) {
   constexpr int64_t kPiece = kBurst / count / static_cast<int64_t>(sizeof(T));
   alignas(64) T buffer[count][kPiece];
   const int64_t step = stream ? kPiece : n;
@@ -113,7 +116,8 @@ template <int count, class T, class Body> JAXATOR_INLINE void write_pairs(bool s
     });
     if (!stream) return;
     for (int k = 0; k < count; k++)
-      stream_bytes(reinterpret_cast<char*>(y[k] + first), reinterpret_cast<const char*>(buffer[k]), piece * static_cast<int64_t>(sizeof(T)));
+      stream_bytes(reinterpret_cast<char*>(y[k] + first), reinterpret_cast<const char*>(buffer[k]),
+                   piece * static_cast<int64_t>(sizeof(T)));
   }
 }
 
@@ -165,7 +169,7 @@ inline void sum_partials(const float* partials, int64_t tasks, int64_t stride, i
   executor.parallel_for(blocks, blocks, body);
 }
 
-/// Prefetches the line of p + i that a pair begins in, for kernels that will read it a row later.
+/// Prefetches one pair, for kernels that will read it a row later.
 template <class T> JAXATOR_INLINE void prefetch_pair(const T* p) {
   for (size_t line = 0; line < sizeof(T) * kPair; line += 64) __builtin_prefetch(reinterpret_cast<const char*>(p) + line);
 }

@@ -36,15 +36,23 @@ typedef uint16_t u16h __attribute__((vector_size(kVectorBytes / 2)));
 typedef uint16_t u16v __attribute__((vector_size(kVectorBytes)));
 
 /// Storage types: distinct so that overloads tell them apart.
-struct Bf16 { uint16_t bits; };
-struct Fp16 { uint16_t bits; };
+struct Bf16 {
+  uint16_t bits;
+};
+struct Fp16 {
+  uint16_t bits;
+};
 
 template <class T> inline constexpr DType dtype_of = DType::f32;
 template <> inline constexpr DType dtype_of<Bf16> = DType::bf16;
 template <> inline constexpr DType dtype_of<Fp16> = DType::f16;
 
 // ---- any vector -------------------------------------------------------------------------------------------------
-template <class V> JAXATOR_INLINE V load(const void* p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
+template <class V> JAXATOR_INLINE V load(const void* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 template <class V> JAXATOR_INLINE void store(void* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
 /// Past the caches: worth it only for results larger than the last-level cache. p is aligned to kVectorBytes.
 template <class V> JAXATOR_INLINE void stream(void* p, V v) {
@@ -113,7 +121,8 @@ JAXATOR_INLINE f32v alternate_low(f32v even, f32v odd) {
   const __m512i from = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   return (f32v)_mm512_permutex2var_ps((__m512)even, from, (__m512)odd);
 #else
-  return (f32v)_mm256_permute2f128_ps(_mm256_unpacklo_ps((__m256)even, (__m256)odd), _mm256_unpackhi_ps((__m256)even, (__m256)odd), 0x20);
+  return (f32v)_mm256_permute2f128_ps(_mm256_unpacklo_ps((__m256)even, (__m256)odd),
+                                      _mm256_unpackhi_ps((__m256)even, (__m256)odd), 0x20);
 #endif
 }
 JAXATOR_INLINE f32v alternate_high(f32v even, f32v odd) {
@@ -121,10 +130,15 @@ JAXATOR_INLINE f32v alternate_high(f32v even, f32v odd) {
   const __m512i from = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
   return (f32v)_mm512_permutex2var_ps((__m512)even, from, (__m512)odd);
 #else
-  return (f32v)_mm256_permute2f128_ps(_mm256_unpacklo_ps((__m256)even, (__m256)odd), _mm256_unpackhi_ps((__m256)even, (__m256)odd), 0x31);
+  return (f32v)_mm256_permute2f128_ps(_mm256_unpacklo_ps((__m256)even, (__m256)odd),
+                                      _mm256_unpackhi_ps((__m256)even, (__m256)odd), 0x31);
 #endif
 }
-JAXATOR_INLINE i32v iota() { i32v v; for (int i = 0; i < kLanes; i++) v[i] = i; return v; }
+JAXATOR_INLINE i32v iota() {
+  i32v v;
+  for (int i = 0; i < kLanes; i++) v[i] = i;
+  return v;
+}
 
 /// Sum of all lanes, pairwise: the order is fixed, so every caller gets the same bits.
 JAXATOR_INLINE float sum(f32v v) {
