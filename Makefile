@@ -16,7 +16,7 @@ setup:  ## Install what is missing (Debian packages, .venv, FFI headers)
 
 # The presets are read at configure time only, so a new one configures again; everything else CMake and Ninja watch themselves.
 build/%/build.ninja: CMakePresets.json | setup
-	cmake --preset $* -DJAXATOR_XLA_INCLUDE=$(CURDIR)/.cache/xla-include $(CMAKE_ARGS_$*)
+	cmake --preset $* -DJAXATOR_XLA_INCLUDE=$(CURDIR)/.cache/xla-include
 	@touch $@
 
 build: build/release/build.ninja  ## Build the libraries, C++ tests and benchmarks
@@ -46,8 +46,6 @@ test-asan test-tsan: test-%: build/%/build.ninja
 	cmake --build --preset $*
 	$(SANITIZER_OPTIONS) $(CTEST) build/$*
 
-# g++ links with its own linker, as for a user who has no other.
-CMAKE_ARGS_gcc := $(foreach kind,EXE SHARED MODULE,-DCMAKE_$(kind)_LINKER_FLAGS=)
 test-gcc: build/gcc/build.ninja
 	cmake --build --preset gcc
 	$(CTEST) build/gcc
