@@ -7,6 +7,7 @@
 from jaxator._errors import UnsupportedError
 from jaxator._export import export_checks
 from jaxator.attention import dot_product_attention, flax_attention, merge_attention
+from jaxator.explain import explain
 from jaxator.layer_norm import layer_norm
 from jaxator.rms_norm import add_rms_norm, rms_norm
 from jaxator.rope import rope
@@ -18,6 +19,7 @@ __all__ = [
     "UnsupportedError",
     "add_rms_norm",
     "dot_product_attention",
+    "explain",
     "export_checks",
     "flax_attention",
     "layer_norm",

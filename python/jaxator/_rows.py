@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxator import _ffi, _partition
+from jaxator import _dispatch, _ffi, _partition
 from jaxator._errors import UnsupportedError
 
 
@@ -204,7 +204,7 @@ def apply(op: Callable[..., Any], formula: Callable[..., Any], options: Any, for
     if in_specs is not None:
         raise ValueError(f"in_specs={in_specs}: needs mesh")
     if options.choice == "xla":
-        return formula(options, *operands)
+        return _dispatch.formulate(options.choice, formula, options, *operands)
     return op_call(op, options, _partition.align(rule, operands))
 
 

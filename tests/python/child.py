@@ -92,6 +92,7 @@ def compile_cached(folder: str, devices_used: int) -> dict[str, int]:
 
     import jax
     import numpy as np
+
     import ops
 
     events: collections.Counter[str] = collections.Counter()
@@ -123,6 +124,7 @@ def gloo(rank: int, port: int, explicit: bool) -> dict[str, Any]:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
     import numpy as np
+
     import ops
 
     kind = jax.sharding.AxisType.Explicit if explicit else jax.sharding.AxisType.Auto

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast", "ragged-all-to-all", "send", "recv")
+KINDS = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "ragged-all-to-all",
+    "send",
+    "recv",
+)
 BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "f64": 8, "s64": 8, "u64": 8}
 _SHAPE = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\]")
 
@@ -81,7 +91,9 @@ def custom_calls(text: str, prefix: str = "jaxator.") -> list[CustomCall]:
         target = re.search(r'custom_call_target="([^"]*)"', rest)
         if opcode == "custom-call" and target and target[1].startswith(prefix):
             layouts = re.search(r"operand_layout_constraints=\{(.*?)\}, \w+=", rest)
-            shapes = [tuple(f"{t}[{d}]" for t, d in _SHAPE.findall(part)) for part in (layouts[1] if layouts else "", result)]
+            shapes = [
+                tuple(f"{t}[{d}]" for t, d in _SHAPE.findall(part)) for part in (layouts[1] if layouts else "", result)
+            ]
             calls.append(CustomCall(target[1], *shapes))
     return calls
 

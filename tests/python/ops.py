@@ -29,8 +29,8 @@ class OpCase:
     op: Callable[..., Any]
     """op(*operands, **keywords)"""
     operands: tuple[str, ...]
-    """What each one is: "row" (like x), "parameter" (one for all rows, float32 unless said otherwise), "position" (integers [..., T])
-    or "table" (floats [..., T, H/2], constant in the gradient); "shared position" and "shared table" have no leading axes."""
+    """What each one is: "row" (like x), "parameter" (one for all rows), "position" (integers [..., T]) or "table" (floats
+    [..., T, H/2], constant in the gradient); "shared position" and "shared table" have no leading axes."""
     forward: Callable[..., tuple[Exact, ...]]
     """forward(*float64 operands); add_rms_norm gets its rounded sum through `outputs_of`."""
     vjp: Callable[..., tuple[Exact, ...]]
@@ -67,7 +67,7 @@ class OpCase:
         return (*shape[:-1], 2 * shape[-1]) if self.packed else shape
 
     def make(self, shape: shapes.Shape, dtype: str, seed: int = 0, parameter_dtype: str = "float32") -> tuple[Array, ...]:
-        """Operands for one shape of `shapes`: iid normal numbers; increasing positions with gaps; tables of random angles."""
+        """Operands for one shape of `shapes`: iid normal numbers; increasing positions with gaps."""
         random = np.random.default_rng([seed, *shape, len(self.name)])
         row = self.row_shape(shape)
 
@@ -94,7 +94,9 @@ class OpCase:
         results = self.op(*operands, **keywords)
         return results if isinstance(results, tuple) else (results,)
 
-    def value_and_vjp(self, operands: Any, cotangents: Any, **keywords: Any) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    def value_and_vjp(
+        self, operands: Any, cotangents: Any, **keywords: Any
+    ) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
         """Outputs, and gradients of the differentiable operands."""
         chosen = self.differentiable
 
@@ -107,15 +109,26 @@ class OpCase:
         values, vjp = jax.vjp(outputs, *(operands[i] for i in chosen))
         return values, vjp(tuple(cotangents))
 
-    def assert_right(self, operands: tuple[Array, ...], cotangents: tuple[Array, ...], values: Any, gradients: Any, what: str = "",
-                     slack: float = 1) -> None:  # fmt: skip
+    def assert_right(
+        self,
+        operands: tuple[Array, ...],
+        cotangents: tuple[Array, ...],
+        values: Any,
+        gradients: Any,
+        what: str = "",
+        slack: float = 1,
+    ) -> None:
         """Outputs and gradients are within the bounds of the float64 reference .
 
-        slack: how many times the kernels' roundings are allowed, relative to the row's largest terms: for other formulations.
+        slack: how many times the kernels' roundings are allowed, relative to the row's largest terms.
         """
 
         def allowed(exact: Exact) -> Exact:
-            return exact if slack == 1 else Exact(exact.value, exact.scale.max(axis=-1, keepdims=True, initial=0), slack * exact.roundings)
+            return (
+                exact
+                if slack == 1
+                else Exact(exact.value, exact.scale.max(axis=-1, keepdims=True, initial=0), slack * exact.roundings)
+            )
 
         wide = [a.astype(np.float64) for a in operands]
         wide_cotangents = [a.astype(np.float64) for a in cotangents]
@@ -133,9 +146,21 @@ class OpCase:
             reference.assert_within(got, allowed(exact), f"{what} {self.name} gradient of operand {i}")
 
 
-def _case(name: str, function: str, operands: str, *, forward: Callable[..., Exact] | None = None, vjp: Callable[..., Any] | None = None,
-          adapt: Callable[..., Any] | None = None, options: Mapping[str, Any] = {}, **more: Any) -> OpCase:  # fmt: skip
-    """forward and vjp are by default those of `reference` under the function's name; adapt(function, *operands, **keywords) calls it."""
+def _case(
+    name: str,
+    function: str,
+    operands: str,
+    *,
+    forward: Callable[..., Exact] | None = None,
+    vjp: Callable[..., Any] | None = None,
+    adapt: Callable[..., Any] | None = None,
+    options: Mapping[str, Any] = {},
+    **more: Any,
+) -> OpCase:
+    """forward and vjp are by default those of `reference` under the function's name.
+
+    adapt(function, *operands, **keywords) calls the function, where operands are not its first arguments.
+    """
     forward = forward or getattr(reference, function)
     vjp = vjp or getattr(reference, f"{function}_vjp")
 
@@ -158,8 +183,16 @@ def _add_rms_norm(name: str, operands: str, **options: Any) -> OpCase:
     def vjp(cotangents: Any, *a: Array) -> tuple[Exact, ...]:
         return reference.rms_norm_vjp(cotangents[0], *a, dtotal=cotangents[1], **options)
 
-    case = _case(name, "add_rms_norm", operands, forward=reference.rms_norm, vjp=reference.rms_norm_vjp, options=options, outputs=2,
-                 checkpoint_names=("jaxator.add_rms_norm.sum",))  # fmt: skip
+    case = _case(
+        name,
+        "add_rms_norm",
+        operands,
+        forward=reference.rms_norm,
+        vjp=reference.rms_norm_vjp,
+        options=options,
+        outputs=2,
+        checkpoint_names=("jaxator.add_rms_norm.sum",),
+    )
     return dataclasses.replace(case, vjp=vjp)
 
 
@@ -173,7 +206,6 @@ def _tables(function: Callable[..., Any], x: Any, cos: Any, sin: Any, **options:
 
 def _rope(name: str, operands: str, **more: Any) -> OpCase:
     return _case(name, "rope", operands, is_rope=True, all_orders=True, **more)
-
 
 
 _TABLES = {"adapt": _tables, "forward": reference.rope_tables, "vjp": reference.rope_tables_vjp}
@@ -192,8 +224,14 @@ CASES: tuple[OpCase, ...] = (
     _case("layer_norm", "layer_norm", "row, parameter, parameter"),
     _case("layer_norm weight", "layer_norm", "row, parameter", options={"epsilon": 0.5}),
     _case("layer_norm bare", "layer_norm", "row"),
-    _case("layer_norm bias", "layer_norm", "row, parameter", adapt=lambda f, *a, **k: _bias_only(f)(*a, **k),
-          forward=_bias_only(reference.layer_norm), vjp=lambda dy, *a, **k: _bias_only(functools.partial(reference.layer_norm_vjp, dy))(*a, **k)),
+    _case(
+        "layer_norm bias",
+        "layer_norm",
+        "row, parameter",
+        adapt=lambda f, *a, **k: _bias_only(f)(*a, **k),
+        forward=_bias_only(reference.layer_norm),
+        vjp=lambda dy, *a, **k: _bias_only(functools.partial(reference.layer_norm_vjp, dy))(*a, **k),
+    ),
     _case("swiglu", "swiglu", "row, row"),
     _case("swiglu limit", "swiglu", "row, row", options={"limit": LIMIT}),
     _case("swiglu packed", "swiglu", "row", packed=True, **_PACKED),
@@ -206,11 +244,14 @@ CASES: tuple[OpCase, ...] = (
     _rope("rope tables", "row, table, table", **_TABLES),
     _rope("rope shared tables", "row, shared table, shared table", **_TABLES),
     _rope("rope tables interleaved", "row, table, table", **_TABLES, options={"interleaved": True}),
-)  # fmt: skip
+)
 """Every op with every kind of operand list."""
 
 MAIN: tuple[OpCase, ...] = tuple(
-    c for c in CASES if c.name in ("rms_norm", "add_rms_norm", "layer_norm", "swiglu", "swiglu packed", "rope positions", "rope shared tables")
+    c
+    for c in CASES
+    if c.name
+    in ("rms_norm", "add_rms_norm", "layer_norm", "swiglu", "swiglu packed", "rope positions", "rope shared tables")
 )
 """One case for each way of passing operands, for tests that cost seconds."""
 

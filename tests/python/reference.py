@@ -1,4 +1,4 @@
-"""The ops and their vector-Jacobian products in NumPy float64, with what is needed to bound the error of a float32 evaluation.
+"""The ops and their vector-Jacobian products in NumPy float64, with bounds for the error in float32.
 
 Every function returns `Exact` results. A value is a sum of terms; a float32 evaluation rounds each term and partial sum a
 number of times, so its error is at most ``roundings * 2**-24 * (sum of the terms' magnitudes)`` to first order, whatever the
@@ -20,9 +20,9 @@ UNIT = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 SMALLEST = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-25}
 """Absolute error of a result near zero: denormals are flushed on XLA's threads, float16's own subnormals are not."""
 LANES = 32
-"""Partial sums that a kernel keeps at least (8 lanes of 4 chains): a sum of K terms passes through K / 32 + a few roundings."""
+"""Partial sums that a kernel keeps at least (8 lanes of 4 chains): a sum of K terms has K / 32 + a few roundings."""
 SINGLE = 10
-"""Roundings of one element on its way: conversions, products, reciprocal square root or exponential (2 ulp), the final sums."""
+"""Roundings of one element: conversions, products, reciprocal square root or exponential (2 ulp), the final sums."""
 
 
 class Exact(NamedTuple):
@@ -192,7 +192,9 @@ def _rotate(x: Array, cos: Array, sin: Array, interleaved: bool) -> Exact:
     return Exact(_join(a * cos - b * sin, b * cos + a * sin, interleaved), _join(*scale, interleaved), 5)
 
 
-def rope(x: Array, positions: Array | None = None, *, theta: float = 10000.0, interleaved: bool = False, inverse: bool = False) -> Exact:
+def rope(
+    x: Array, positions: Array | None = None, *, theta: float = 10000.0, interleaved: bool = False, inverse: bool = False
+) -> Exact:
     positions = np.arange(x.shape[-3]) if positions is None else positions
     angles = rope_angles(positions, x.shape[-1], theta) * (-1 if inverse else 1)
     # The angle is reduced in float64; cos and sin are rounded to float32.

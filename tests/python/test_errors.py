@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-import ops
 import pytest
-from ops import CASES, OpCase
 
 import jaxator as jxt
+import ops
 from jaxator import _ffi
+from ops import CASES, OpCase
 
 every_case = pytest.mark.parametrize("case", CASES, ids=ops.names(CASES))
 
@@ -41,9 +41,19 @@ BAD = [
     ("rope rank", ValueError, "shape (4, 6): must be [..., T, N, H]", lambda: jxt.rope(X)),
     ("rope odd", ValueError, "H=7: must be even", lambda: jxt.rope(HEADS[..., :7])),
     ("rope theta", ValueError, "theta=0.5: must be finite and at least 1", lambda: jxt.rope(HEADS, theta=0.5)),
-    ("float positions", TypeError, "positions dtype=float32: must be an integer", lambda: jxt.rope(HEADS, np.ones(3, np.float32))),
+    (
+        "float positions",
+        TypeError,
+        "positions dtype=float32: must be an integer",
+        lambda: jxt.rope(HEADS, np.ones(3, np.float32)),
+    ),
     ("positions shape", ValueError, "shape (4,): must broadcast to (3,)", lambda: jxt.rope(HEADS, np.ones(4, np.int32))),
-    ("tables shape", ValueError, "shape (3, 3): must broadcast to (3, 4)", lambda: jxt.rope(HEADS, tables=(np.ones((3, 3)),) * 2)),
+    (
+        "tables shape",
+        ValueError,
+        "shape (3, 3): must broadcast to (3, 4)",
+        lambda: jxt.rope(HEADS, tables=(np.ones((3, 3)),) * 2),
+    ),
     ("both", ValueError, "positions and tables", lambda: jxt.rope(HEADS, np.arange(3), tables=(np.ones((3, 4)),) * 2)),
 ]
 
@@ -73,8 +83,13 @@ def test_implementation_names(case: OpCase) -> None:
 def test_a_dtype_without_kernels(case: OpCase) -> None:
     """float64 takes the XLA formulation, unless the kernels were named."""
     with jax.enable_x64(True):
-        operands = [a.astype(np.float64) if k == "row" else a for a, k in zip(case.make(case.small, "float32"), case.operands, strict=True)]
-        with pytest.raises(jxt.UnsupportedError, match=r"cpu: dtype=float64: must be one of float32, bfloat16, float16") as caught:
+        operands = [
+            a.astype(np.float64) if k == "row" else a
+            for a, k in zip(case.make(case.small, "float32"), case.operands, strict=True)
+        ]
+        with pytest.raises(
+            jxt.UnsupportedError, match=r"cpu: dtype=float64: must be one of float32, bfloat16, float16"
+        ) as caught:
             case(*operands, implementation="cpu")
         assert caught.value.reasons == {"cpu": ["dtype=float64: must be one of float32, bfloat16, float16"]}
         assert all(v.dtype == np.float64 for v in case(*operands))
@@ -85,7 +100,10 @@ def test_a_dtype_without_kernels(case: OpCase) -> None:
 def test_narrow_floats_are_refused(case: OpCase) -> None:
     operands = case.make(case.small, "float32")
     for i in case.differentiable:
-        narrow = [a.astype(ml_dtypes.float8_e4m3fn) if k == case.operands[i] else a for a, k in zip(operands, case.operands, strict=True)]
+        narrow = [
+            a.astype(ml_dtypes.float8_e4m3fn) if k == case.operands[i] else a
+            for a, k in zip(operands, case.operands, strict=True)
+        ]
         with pytest.raises(TypeError, match="dtype=float8_e4m3fn: must be a float type of 16 bits or more"):
             case(*narrow)
 
@@ -106,14 +124,21 @@ def test_error_can_be_pickled_and_lists_every_reason() -> None:
     assert type(again) is jxt.UnsupportedError
     assert again.reasons == error.reasons == {"cpu": ["a=1: rule one", "b=2: rule two"], "cuda": ["c=3: rule three"]}
     assert str(again) == str(error)
-    assert all(text in str(error) for text in ("jaxator.op", "cpu: a=1: rule one", "cpu: b=2: rule two", "cuda: c=3: rule three"))
+    assert all(
+        text in str(error) for text in ("jaxator.op", "cpu: a=1: rule one", "cpu: b=2: rule two", "cuda: c=3: rule three")
+    )
 
 
-# ---- below the public functions: a call that no public function makes is an error of the runtime, not a crash -------------------
+# ---- below the public functions: a call that no public function makes is an error, not a crash --------
 
 
 def raw(*operands, handler="rms_norm_forward", results=1, **attributes):
-    attributes = {"epsilon": np.float32(1e-6), "has_residual": False, "has_weight": False, "version": _ffi.attribute_version()} | attributes
+    attributes = {
+        "epsilon": np.float32(1e-6),
+        "has_residual": False,
+        "has_weight": False,
+        "version": _ffi.attribute_version(),
+    } | attributes
     like = jax.ShapeDtypeStruct(X.shape, jnp.float32)
     return jax.ffi.ffi_call(_ffi.PREFIX + handler, [like] * results)(*operands, **attributes)
 

@@ -6,8 +6,9 @@ import threading
 import child
 import jax
 import numpy as np
-import ops
 import pytest
+
+import ops
 from ops import MAIN, OpCase
 
 THREADS = 6

@@ -5,15 +5,15 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import ops
 import pytest
 import reference
 import shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ops import CASES, DTYPES, OpCase
 
 import jaxator as jxt
+import ops
+from ops import CASES, DTYPES, OpCase
 
 every_case = pytest.mark.parametrize("case", CASES, ids=ops.names(CASES))
 
@@ -115,7 +115,9 @@ def test_layer_norm_keeps_its_accuracy_under_a_large_mean(mean: float, force_isa
     cotangents = case.cotangents(tuple(operands))
     for isa in ops.supported_isas():
         force_isa(isa)
-        case.assert_right(tuple(operands), cotangents, *jitted(case, implementation="cpu")(tuple(operands), cotangents), what=isa)
+        case.assert_right(
+            tuple(operands), cotangents, *jitted(case, implementation="cpu")(tuple(operands), cotangents), what=isa
+        )
 
 
 def test_swiglu_far_from_zero(force_isa) -> None:
@@ -139,7 +141,7 @@ def test_rope_keeps_lengths_and_turns_back() -> None:
     np.testing.assert_allclose(jxt.rope(turned, -positions), x, atol=2e-6)
 
 
-# ---- hypothesis: any shape, dtype, options and instruction set together -------------------------------------------------
+# ---- hypothesis: any shape, dtype, options and instruction set together ----------------------------------------------
 
 
 def small_shape(case: OpCase) -> st.SearchStrategy[shapes.Shape]:

@@ -229,5 +229,5 @@ def _apply(options: Options, operands: tuple[jax.Array, ...], mesh: Any, in_spec
     if in_specs is not None:
         raise ValueError(f"in_specs={in_specs}: needs mesh")
     if options.choice == "xla":
-        return formula.attention(options, *operands)
+        return _dispatch.formulate(options.choice, formula.attention, options, *operands)
     return op_call(call.attention, options, _partition.align(rule, operands))
