@@ -2,7 +2,7 @@
 /// Reference values of an attention problem with the error that float32 kernels may make, pair by pair, to first order (a tenth
 /// is added for the rest). u = 2^-24; a sum of n terms in any order errs by at most n u times the sum of magnitudes.
 ///   logit      e = u [(H + 3) |scale| sum|q k| + 2 |bias| + 3 |logit|]          product, scale, bias, subtraction of the maximum
-///   p          relative x = max_s e + exponential's error (2e-7; 4e-6 for 16-bit types); the rescaling of running sums adds one
+///   p          relative x = max_s e + exponential's error (2e-7; 4e-6 for 16-bit types, its u |x| is in e); the rescaling of running sums adds one
 ///              exponential's error for each tile, counted as 2 more
 ///   lse        x + (S + 4) u + u |lse|
 ///   out        (2 x + r + 2 (S + 4) u) sum p|v| + half an ulp of out            r = 2^-8 where p is rounded to bfloat16

@@ -16,14 +16,12 @@ def run(name: str, *, cpus: int | None = None, pool: int | None = None, **argume
     import jaxator
 
     path = [str(pathlib.Path(folder).parent) for folder in jaxator.__path__]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path), "JAX_PLATFORMS": "cpu"} | ({"NPROC": str(pool)} if pool else {})
+    environment = (
+        os.environ | {"PYTHONPATH": os.pathsep.join(path), "JAX_PLATFORMS": "cpu"} | ({"NPROC": str(pool)} if pool else {})
+    )
 
-    def restrict() -> None:
-        if cpus:
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
-
-    command = [sys.executable, __file__, name, json.dumps(arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, preexec_fn=restrict)
+    command = [sys.executable, __file__, name, json.dumps(arguments), str(cpus or 0)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -72,4 +70,6 @@ def compile_cached(folder: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    if int(sys.argv[3]):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[3])])
     print(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -70,7 +70,10 @@ class Case:
 
 def broadcasts() -> list[str]:
     """All 16 subsets of BNTS; "" has one element."""
-    return ["".join(a for a, used in zip("BNTS", bits, strict=True) if used) for bits in itertools.product((False, True), repeat=4)]
+    return [
+        "".join(a for a, used in zip("BNTS", bits, strict=True) if used)
+        for bits in itertools.product((False, True), repeat=4)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,11 +102,15 @@ class Problem:
         dlse = self.dlse if self.case.residual else None
         return reference.attention(self.inputs, self.dout, dlse, rounding_of_p)
 
-    def check(self, results: dict[str, Any], exact: dict[str, reference.Bounded] | None = None, what: str = "", slack: float = 1) -> None:
+    def check(
+        self, results: dict[str, Any], exact: dict[str, reference.Bounded] | None = None, what: str = "", slack: float = 1
+    ) -> None:
         exact = self.exact() if exact is None else exact
         assert set(results) == set(exact) - (set() if self.case.residual else {"lse"}), what
         for name, got in results.items():
-            expected_dtype = "float32" if name == "lse" else self.case.bias_dtype if name == "dbias" else self.inputs.q.dtype.name
+            expected_dtype = (
+                "float32" if name == "lse" else self.case.bias_dtype if name == "dbias" else self.inputs.q.dtype.name
+            )
             assert got.dtype.name == expected_dtype, f"{what} {name}: dtype {got.dtype}"
             reference.assert_within(got, exact[name], f"{what} {name}", slack)
 
@@ -159,7 +166,11 @@ def check_everywhere(problem: Problem, force_isa: Any, what: str = "") -> None:
         if rounding not in exact:
             exact[rounding] = problem.exact(rounding)
         force_isa(isa)
-        problem.check(programs[implementation](problem.arrays, problem.cotangents), exact[rounding], f"{what} {implementation} on {isa}")
+        problem.check(
+            programs[implementation](problem.arrays, problem.cotangents),
+            exact[rounding],
+            f"{what} {implementation} on {isa}",
+        )
 
 
 def make(case: Case, dtype: str = "float32", seed: int = 0, poison: bool = True) -> Problem:
@@ -196,7 +207,9 @@ def make(case: Case, dtype: str = "float32", seed: int = 0, poison: bool = True)
         extra["key_lengths"] = lengths(x.s)[::-1].copy()
     if case.segments:
         extra["segments"] = (ids(x.t), ids(x.s))
-    problem = Problem(case, dataclasses.replace(inputs, **extra), normal(x.b, x.t, x.n, x.v), normal(x.b, x.t, x.n, of="float32"))
+    problem = Problem(
+        case, dataclasses.replace(inputs, **extra), normal(x.b, x.t, x.n, x.v), normal(x.b, x.t, x.n, of="float32")
+    )
     return poisoned(problem) if poison else problem
 
 

@@ -72,7 +72,9 @@ class Inputs:
     def visible(self) -> Array:
         """[B, N, T, S], by everything but the logit."""
         b, t, s, n, *_ = self.sizes
-        seen = np.broadcast_to((self.query_is_real()[:, :, None] & self.key_is_real()[:, None, :])[:, None], (b, n, t, s)).copy()
+        seen = np.broadcast_to(
+            (self.query_is_real()[:, :, None] & self.key_is_real()[:, None, :])[:, None], (b, n, t, s)
+        ).copy()
         if self.segments:
             seen &= (np.asarray(self.segments[0])[:, :, None] == np.asarray(self.segments[1])[:, None, :])[:, None]
 
@@ -95,7 +97,10 @@ class Bounded:
     """What float32 arithmetic may add, before the rounding to the result's own dtype."""
 
     def finished(self, dtype: str) -> Bounded:
-        return Bounded(self.value, 1.1 * self.error + UNIT[dtype] * np.abs(np.where(np.isfinite(self.value), self.value, 0)) + LEAST[dtype])
+        return Bounded(
+            self.value,
+            1.1 * self.error + UNIT[dtype] * np.abs(np.where(np.isfinite(self.value), self.value, 0)) + LEAST[dtype],
+        )
 
 
 def _wide(array: Array, real: Array | None = None) -> Array:
@@ -109,7 +114,9 @@ def _unbroadcast(full: Array, shape: tuple[int, ...]) -> Array:
     return full.sum(axis=axes, keepdims=True).reshape(shape)
 
 
-def attention(x: Inputs, dout: Array | None = None, dlse: Array | None = None, rounding_of_p: float = 0.0) -> dict[str, Bounded]:
+def attention(
+    x: Inputs, dout: Array | None = None, dlse: Array | None = None, rounding_of_p: float = 0.0
+) -> dict[str, Bounded]:
     """out [B, T, N, V], lse [B, T, N]; with cotangents (a missing one counts as zeros) also dq, dk, dv and dbias.
 
     rounding_of_p: relative; 2^-8 where probabilities are rounded to bfloat16.
@@ -176,9 +183,9 @@ def attention(x: Inputs, dout: Array | None = None, dlse: Array | None = None, r
     exact["dk"] = Bounded(
         scale * keys(along(ds, q, to_k)), abs(scale) * keys(along(error + (r + per_row * U) * np.abs(ds), np.abs(q), to_k))
     ).finished(dtype)
-    exact["dv"] = Bounded(
-        keys(along(p, dout, to_k)), keys(along(p * (y + r + per_row * U), np.abs(dout), to_k))
-    ).finished(dtype)
+    exact["dv"] = Bounded(keys(along(p, dout, to_k)), keys(along(p * (y + r + per_row * U), np.abs(dout), to_k))).finished(
+        dtype
+    )
     if x.bias is not None:
         shape = np.shape(x.bias)
         terms = b * n * t * s / max(1, np.size(x.bias)) + 3

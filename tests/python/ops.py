@@ -118,7 +118,7 @@ class OpCase:
         what: str = "",
         slack: float = 1,
     ) -> None:
-        """Outputs and gradients are within the bounds of the float64 reference .
+        """Outputs and gradients are within the bounds of the float64 reference.
 
         slack: how many times the kernels' roundings are allowed, relative to the row's largest terms.
         """

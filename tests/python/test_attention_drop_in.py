@@ -70,7 +70,9 @@ def assert_close(got, want, tolerance: float) -> None:
     for name, array in got.items():
         other = np.asarray(want[name], np.float64)
         assert array.shape == other.shape and array.dtype == want[name].dtype, name
-        np.testing.assert_allclose(np.asarray(array, np.float64), other, rtol=0, atol=tolerance * max(1, np.abs(other).max(initial=0)), err_msg=name)
+        np.testing.assert_allclose(
+            np.asarray(array, np.float64), other, rtol=0, atol=tolerance * max(1, np.abs(other).max(initial=0)), err_msg=name
+        )
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -107,7 +109,14 @@ def test_one_number_is_both_sides_of_the_window() -> None:
     problems.assert_same(got, both(problem.arrays, problem.dout, local_window_size=(4, 4))[0])
 
 
-@pytest.mark.parametrize("lengths", [{"query_seq_lengths": [24, 7]}, {"key_value_seq_lengths": [3, 24]}, {"query_seq_lengths": [5, 24], "key_value_seq_lengths": [24, 9]}])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        {"query_seq_lengths": [24, 7]},
+        {"key_value_seq_lengths": [3, 24]},
+        {"query_seq_lengths": [5, 24], "key_value_seq_lengths": [24, 9]},
+    ],
+)
 def test_same_with_lengths(lengths) -> None:
     problem = problems.make(Case(SQUARE, residual=False))
     options = {name: np.array(values, np.int32) for name, values in lengths.items()}
@@ -125,7 +134,9 @@ def test_same_residual() -> None:
         want = jax.nn.dot_product_attention(q, k, v, return_residual=True, **options)
         assert_close(dict(enumerate(got)), dict(enumerate(want)), 1e-5)
     one = jxt.dot_product_attention(q[0], k[0], v[0], return_residual=True)
-    assert_close(dict(enumerate(one)), dict(enumerate(jax.nn.dot_product_attention(q[0], k[0], v[0], return_residual=True))), 1e-5)
+    assert_close(
+        dict(enumerate(one)), dict(enumerate(jax.nn.dot_product_attention(q[0], k[0], v[0], return_residual=True))), 1e-5
+    )
 
 
 def test_float64_is_served_in_float64() -> None:
@@ -182,7 +193,10 @@ def test_the_listed_differences() -> None:
     poisoned = v.copy()
     poisoned[:, 20:] = np.nan
     lengths = {"key_value_seq_lengths": np.array([20, 20], np.int32)}
-    assert np.isfinite(np.asarray(ours(q, k, poisoned, **lengths))).all() and np.isnan(np.asarray(theirs(q, k, poisoned, **lengths))).any()
+    assert (
+        np.isfinite(np.asarray(ours(q, k, poisoned, **lengths))).all()
+        and np.isnan(np.asarray(theirs(q, k, poisoned, **lengths))).any()
+    )
     assert "padding is never read, it may hold NaN" in listed
 
     assert ours(q, k, v[..., :5]).shape == (*q.shape[:3], 5)
@@ -197,7 +211,10 @@ def test_the_listed_differences() -> None:
     halves = [a.astype(jnp.bfloat16) for a in (q, k, v)]
     assert ours(*halves, return_residual=True)[1].dtype == jnp.float32
     slope = jax.grad(lambda q: ours(q, k, v, return_residual=True)[1].sum())(q)
-    assert np.abs(slope).max() > 0.01 and not np.asarray(jax.grad(lambda q: theirs(q, k, v, return_residual=True)[1].sum())(q)).any()
+    assert (
+        np.abs(slope).max() > 0.01
+        and not np.asarray(jax.grad(lambda q: theirs(q, k, v, return_residual=True)[1].sum())(q)).any()
+    )
     assert "logsumexp is float32 and differentiable" in listed
 
     stricter = {

@@ -54,6 +54,7 @@ BAD = {
     "no kv heads": ((Q, K[:, :, :0], V[:, :, :0]), {}, ValueError, "4 query heads: must be a multiple of the 0 key/value heads"),
     "dtypes": ((Q, K.astype(jnp.bfloat16), V), {}, TypeError, "dtypes float32, bfloat16, float32: .* must have one float dtype"),
     "integers": ((Q.astype(int), K.astype(int), V.astype(int)), {}, TypeError, "must have one float dtype"),
+    "float8": ([a.astype(jnp.float8_e4m3fn) for a in (Q, K, V)], {}, TypeError, "dtypes float8_e4m3fn, .* must have one float dtype of 16 bits or more"),
     "bias shape": ((Q, K, V), {"bias": np.zeros((3, 8), np.float32)}, ValueError, r"bias shape=\(3, 8\): must broadcast to \[B, N, T, S\] = \[2, 4, 6, 8\]"),
     "bias rank": ((Q, K, V), {"bias": np.zeros((1,) * 5, np.float32)}, ValueError, "bias shape=.* must broadcast"),
     "bias dtype": ((Q, K, V), {"bias": np.zeros((6, 8), np.int32)}, TypeError, "bias dtype=int32: must be a float type"),

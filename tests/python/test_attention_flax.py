@@ -12,7 +12,7 @@ from attention_problems import Case, Shape
 
 import jaxator as jxt
 
-# ---- by itself: needs no flax ---------------------------------------------------------------------------------------------
+# ---- by itself: needs no flax ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (3, 2), (2, 1, 3)], ids=str)
@@ -51,7 +51,9 @@ def test_mask_of_fewer_dimensions() -> None:
 
 def test_zero_sizes() -> None:
     for q, k in (((2, 0, 2, 4), (2, 3, 2, 4)), ((0, 2, 3, 2, 4), (0, 2, 5, 2, 4)), ((2, 3, 2, 4), (2, 0, 2, 4))):
-        out = jxt.flax_attention(np.ones(q, np.float32), np.ones(k, np.float32), np.ones(k, np.float32), mask=np.ones((1, 1, 1), bool))
+        out = jxt.flax_attention(
+            np.ones(q, np.float32), np.ones(k, np.float32), np.ones(k, np.float32), mask=np.ones((1, 1, 1), bool)
+        )
         assert out.shape == q and not np.asarray(out).any()
 
 
@@ -61,7 +63,9 @@ def test_mask_of_any_dtype(dtype: str) -> None:
     problem = problems.make(Case(Shape(2, 6, 6), mask="TS", residual=False), poison=False)
     q, k, v = (problem.arrays[n] for n in "qkv")
     mask = problem.arrays["mask"]
-    problems.assert_same(jxt.flax_attention(q, k, v, mask=mask.astype(jnp.dtype(dtype))), jxt.flax_attention(q, k, v, mask=mask))
+    problems.assert_same(
+        jxt.flax_attention(q, k, v, mask=mask.astype(jnp.dtype(dtype))), jxt.flax_attention(q, k, v, mask=mask)
+    )
 
 
 def test_dtype_promotion() -> None:
@@ -87,8 +91,14 @@ REFUSED = {
     "module": ({"module": object()}, "module=<object"),
     "precision": ({"precision": "highest"}, "precision='highest'"),
     "input_positions": ({"input_positions": np.arange(6)}, "input_positions="),
-    "active dropout": ({"dropout_rate": 0.25, "deterministic": False, "dropout_rng": jax.random.key(0)}, "dropout_rate=0.25, broadcast_dropout=True"),
-    "active dropout of its own": ({"dropout_rate": 0.5, "deterministic": False, "broadcast_dropout": False}, "dropout_rate=0.5, broadcast_dropout=False"),
+    "active dropout": (
+        {"dropout_rate": 0.25, "deterministic": False, "dropout_rng": jax.random.key(0)},
+        "dropout_rate=0.25, broadcast_dropout=True",
+    ),
+    "active dropout of its own": (
+        {"dropout_rate": 0.5, "deterministic": False, "broadcast_dropout": False},
+        "dropout_rate=0.5, broadcast_dropout=False",
+    ),
 }
 
 
@@ -106,7 +116,7 @@ def test_inactive_dropout_is_accepted() -> None:
     jxt.flax_attention(q, q, q, dropout_rate=0.0, deterministic=False, dropout_rng=jax.random.key(0))
 
 
-# ---- in flax ----------------------------------------------------------------------------------------------------------------
+# ---- in flax ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -123,7 +133,9 @@ def layers(nnx, attention_fn=jxt.flax_attention, **options):
 def assert_close(got, want, tolerance=2e-5) -> None:
     """Float32 on both sides."""
     assert got.dtype == want.dtype
-    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0, atol=tolerance * max(1, np.abs(want).max()))
+    np.testing.assert_allclose(
+        np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0, atol=tolerance * max(1, np.abs(want).max())
+    )
 
 
 def inputs(*batch: int):

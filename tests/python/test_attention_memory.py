@@ -54,7 +54,10 @@ def test_far_below_the_logits(name: str, gradient: bool) -> None:
 @pytest.mark.parametrize("gradient", [False, True], ids=["forward", "gradient"])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_grows_with_the_length_not_its_square(causal: bool, gradient: bool, dtype: str) -> None:
-    sizes = {length: temporary_bytes(Case(Shape(1, length, length, 4, 2, 64, 64), causal=causal), gradient, dtype) for length in (4096, 8192, 16384, 32768)}
+    sizes = {
+        length: temporary_bytes(Case(Shape(1, length, length, 4, 2, 64, 64), causal=causal), gradient, dtype)
+        for length in (4096, 8192, 16384, 32768)
+    }
     for length in (8192, 16384, 32768):
         assert sizes[length] <= 2.1 * sizes[length // 2] + MB, sizes
 

@@ -23,7 +23,10 @@ def merged(case: Case, arrays, at: int):
 
 def value_and_vjp(case: Case, arrays, cotangents, at: int):
     floats = [name for name in ("q", "k", "v", "bias") if name in arrays]
-    (out, lse), vjp = jax.vjp(lambda *some: merged(case, arrays | dict(zip(floats, some, strict=True)), at), *(jnp.asarray(arrays[n]) for n in floats))
+    (out, lse), vjp = jax.vjp(
+        lambda *some: merged(case, arrays | dict(zip(floats, some, strict=True)), at),
+        *(jnp.asarray(arrays[n]) for n in floats),
+    )
     return {"out": out, "lse": lse} | {f"d{n}": g for n, g in zip(floats, vjp(tuple(cotangents)), strict=True)}
 
 
@@ -81,7 +84,10 @@ def test_gradients_by_finite_differences() -> None:
         weights = [random.normal(size=shape) for shape in ((3, 2, 5), (3, 2))]
 
         def objective(*a):
-            return sum(float(np.vdot(np.asarray(y, float), w)) for y, w in zip(jxt.merge_attention(*map(np.float32, a)), weights, strict=True))
+            return sum(
+                float(np.vdot(np.asarray(y, float), w))
+                for y, w in zip(jxt.merge_attention(*map(np.float32, a)), weights, strict=True)
+            )
 
         _, vjp = jax.vjp(jxt.merge_attention, *map(jnp.float32, arguments))
         gradients = vjp(tuple(map(jnp.float32, weights)))

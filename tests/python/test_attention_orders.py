@@ -50,7 +50,9 @@ def test_kernels_refuse_by_name(implementation: str | None) -> None:
         return sum(jnp.vdot(g, g) for g in jax.vjp(outputs, q, *some[1:])[1](problem.cotangents))
 
     for transform in (jax.grad, lambda f: jax.jit(jax.grad(f))):
-        with pytest.raises(jxt.UnsupportedError, match=r"dot_product_attention .*\n.*second derivative.*implementation='xla'") as caught:
+        with pytest.raises(
+            jxt.UnsupportedError, match=r"dot_product_attention .*\n.*second derivative.*implementation='xla'"
+        ) as caught:
             transform(norm_of_gradient)(some[0])
         assert list(caught.value.reasons) == ["second derivative"]
 
@@ -79,12 +81,18 @@ def test_xla_has_second_derivatives() -> None:
         gradients = jax.vjp(outputs, *some)[1](problem.cotangents)
         return sum(jnp.vdot(g, d) for g, d in zip(gradients, chosen, strict=True))
 
-    got = [np.vdot(np.asarray(g, np.float64), a) for g, a in zip(jax.jit(jax.grad(slope, argnums=(0, 1, 2, 3)))(*some), along, strict=True)]
+    got = [
+        np.vdot(np.asarray(g, np.float64), a)
+        for g, a in zip(jax.jit(jax.grad(slope, argnums=(0, 1, 2, 3)))(*some), along, strict=True)
+    ]
 
     def exact_slope(moved: int, step: float) -> float:
         from unittest import mock
 
-        arrays = {n: np.asarray(a, np.float64) + (step * along[i] if i == moved else 0) for i, (n, a) in enumerate(zip(FLOATS, some, strict=True))}
+        arrays = {
+            n: np.asarray(a, np.float64) + (step * along[i] if i == moved else 0)
+            for i, (n, a) in enumerate(zip(FLOATS, some, strict=True))
+        }
         with mock.patch.dict(reference.UNIT, float64=0.0), mock.patch.dict(reference.LEAST, float64=0.0):
             exact = reference.attention(problem.with_arrays(**arrays).inputs, *problem.cotangents)
         return sum(np.vdot(exact[f"d{n}"].value, d) for n, d in zip(FLOATS, chosen, strict=True))

@@ -41,7 +41,9 @@ class Setup:
 
     def make_mesh(self, kind: AxisType = AxisType.Auto) -> Mesh:
         devices = jax.devices("cpu")[: math.prod(self.mesh.values())]
-        return jax.make_mesh(tuple(self.mesh.values()), tuple(self.mesh), axis_types=(kind,) * len(self.mesh), devices=devices)
+        return jax.make_mesh(
+            tuple(self.mesh.values()), tuple(self.mesh), axis_types=(kind,) * len(self.mesh), devices=devices
+        )
 
     def spec(self, name: str, shape: tuple[int, ...], dims: str | None = None) -> P:
         dims = (dims or DIMS[name])[-len(shape) :] if shape else ""
@@ -56,7 +58,10 @@ class Setup:
         return {name: of(name, a) for name, a in arrays.items()}
 
     def local(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(size // math.prod(self.mesh[a] for a in entry or ()) for size, entry in zip(shape, self.spec(name, shape), strict=True))
+        return tuple(
+            size // math.prod(self.mesh[a] for a in entry or ())
+            for size, entry in zip(shape, self.spec(name, shape), strict=True)
+        )
 
     def expected(self, problem: problems.Problem) -> collections.Counter[Collective]:
         """One sum of each gradient over the mesh axes that cut rows or heads which the operand does not have."""
@@ -68,13 +73,17 @@ class Setup:
             own = {a for entry in self.spec(name, array.shape) for a in entry or ()}
             summed = [a for a in mesh.axis_names if a in (*self.b, *self.n) and a not in own]
             if summed:
-                found.append(Collective("all-reduce", 4 * math.prod(self.local(name, array.shape)), hlo.groups_of(mesh, summed)))
+                found.append(
+                    Collective("all-reduce", 4 * math.prod(self.local(name, array.shape)), hlo.groups_of(mesh, summed))
+                )
         return collections.Counter(found)
 
 
 GQA, MQA = Shape(8, 6, 10, 4, 2, 8, 4), Shape(8, 6, 10, 8, 1, 8, 4)
 ONE, TWO = {"p": 8}, {"p": 4, "q": 2}
-EVERYTHING = Case(GQA, bias="NTS", mask="BTS", query_lengths=True, key_lengths=True, segments=True, causal=True, bottom_right=True)
+EVERYTHING = Case(
+    GQA, bias="NTS", mask="BTS", query_lengths=True, key_lengths=True, segments=True, causal=True, bottom_right=True
+)
 SETUPS: dict[str, Setup] = {
     "batch": Setup(Case(GQA, causal=True), ONE, b=("p",)),
     "heads": Setup(Case(Shape(2, 6, 10, 16, 8, 8, 4), window=(3, 1)), ONE, n=("p",)),
@@ -96,12 +105,21 @@ SETUPS: dict[str, Setup] = {
 def run(setup: Setup, problem: problems.Problem, route: str):
     """(results by name, text of the optimised program)"""
     mesh = setup.make_mesh(AxisType.Explicit if route == "explicit" else AxisType.Auto)
-    arrays = problem.arrays | ({"bias": problem.arrays["bias"].reshape((1,) * (4 - problem.arrays["bias"].ndim) + problem.arrays["bias"].shape)} if "bias" in problem.arrays else {})
-    specs, cotangent_specs = setup.specs(arrays), (setup.spec("out", problem.dout.shape), setup.spec("lse", problem.dlse.shape))
+    arrays = problem.arrays | (
+        {"bias": problem.arrays["bias"].reshape((1,) * (4 - problem.arrays["bias"].ndim) + problem.arrays["bias"].shape)}
+        if "bias" in problem.arrays
+        else {}
+    )
+    specs, cotangent_specs = (
+        setup.specs(arrays),
+        (setup.spec("out", problem.dout.shape), setup.spec("lse", problem.dlse.shape)),
+    )
     function = functools.partial(problems.value_and_vjp, setup.case)
     is_spec = {"is_leaf": lambda x: isinstance(x, P)}
     if route == "manual":
-        results = {"out": cotangent_specs[0], "lse": cotangent_specs[1]} | {f"d{n}": specs[n] for n in ("q", "k", "v", "bias") if n in specs}
+        results = {"out": cotangent_specs[0], "lse": cotangent_specs[1]} | {
+            f"d{n}": specs[n] for n in ("q", "k", "v", "bias") if n in specs
+        }
         function = jax.shard_map(function, mesh=mesh, in_specs=(specs, cotangent_specs), out_specs=results)
     elif route == "mesh=":
         order = [specs[n] for n in ("q", "k", "v", *problems.OPTIONAL) if n in specs]
@@ -130,9 +148,15 @@ def test_values_collectives_and_local_shapes(name: str, route: str) -> None:
     assert len(hlo.custom_calls(text)) == len(calls) == 2, calls
     arrays = problem.arrays
     local = [hlo.shape_text("float32", setup.local(n, arrays[n].shape)) for n in "qkv"]
-    out, lse = (hlo.shape_text("float32", setup.local(n, c.shape)) for n, c in zip(("out", "lse"), problem.cotangents, strict=True))
-    assert calls["jaxator.attention_forward"].operands[:3] == tuple(local) and calls["jaxator.attention_forward"].results[:2] == (out, lse)
-    assert calls["jaxator.attention_backward"].operands[-4:] == (out, lse, out, lse) and calls["jaxator.attention_backward"].results[:3] == tuple(local)
+    out, lse = (
+        hlo.shape_text("float32", setup.local(n, c.shape)) for n, c in zip(("out", "lse"), problem.cotangents, strict=True)
+    )
+    assert calls["jaxator.attention_forward"].operands[:3] == tuple(local) and calls["jaxator.attention_forward"].results[
+        :2
+    ] == (out, lse)
+    assert calls["jaxator.attention_backward"].operands[-4:] == (out, lse, out, lse) and calls[
+        "jaxator.attention_backward"
+    ].results[:3] == tuple(local)
     for n in ("out", "dq", "dk", "dv"):  # nothing was gathered on the way out either
         shape = problem.cotangents[0].shape if n == "out" else arrays[n[1:]].shape
         assert results[n].sharding.shard_shape(shape) == setup.local(n.removeprefix("d"), shape), n
@@ -158,14 +182,16 @@ def sum_of_partial_magnitudes(problem: problems.Problem, ways: int):
     total = {"dk": 0, "dv": 0}
     n = problem.inputs.q.shape[2]
     for heads in np.split(np.arange(n), ways):
-        bias, mask = (a[:, heads] if a is not None and a.shape[1] > 1 else a for a in (problem.inputs.bias, problem.inputs.mask))
+        bias, mask = (
+            a[:, heads] if a is not None and a.shape[1] > 1 else a for a in (problem.inputs.bias, problem.inputs.mask)
+        )
         part = problem.with_arrays(q=problem.inputs.q[:, :, heads], bias=bias, mask=mask).inputs
         exact = problems.reference.attention(part, problem.dout[:, :, heads], problem.dlse[:, :, heads])
         total = {name: total[name] + np.abs(exact[name].value) for name in total}
     return total
 
 
-# ---- what the rule cannot follow: gathered, and right -----------------------------------------------------------------------------
+# ---- what the rule cannot follow: gathered, and right ----------------------------------------------------------------
 
 AWKWARD = {
     "T and S cut": (Case(Shape(2, 16, 16, 4, 2, 8, 8), causal=True), {"q": P(None, "p"), "k": P(None, "p"), "v": P(None, "p"), "out": P(None, "p")}),
@@ -183,16 +209,27 @@ AWKWARD = {
 @pytest.mark.parametrize("name", AWKWARD)
 def test_shardings_that_the_op_cannot_use(name: str, route: str, request: pytest.FixtureRequest) -> None:
     if (name, route) == ("two kv heads, eight ways", "automatic"):
-        request.applymarker(pytest.mark.xfail(reason="_partition.py: Shardy cuts the factor k by a piece of the axis", strict=False))
+        request.applymarker(
+            pytest.mark.xfail(reason="_partition.py: Shardy cuts the factor k by a piece of the axis", strict=False)
+        )
     case, specs = AWKWARD[name]
     problem = problems.make(case)
-    mesh = jax.make_mesh((8,), ("p",), axis_types=(AxisType.Explicit if route == "explicit" else AxisType.Auto,), devices=jax.devices("cpu"))
-    given = {n: jax.tree.map(lambda x, n=n: jax.device_put(x, NamedSharding(mesh, specs.get(n, P()))), a) for n, a in problem.arrays.items()}
-    dout, dlse = (jax.device_put(c, NamedSharding(mesh, s)) for c, s in ((problem.dout, specs.get("out", P())), (problem.dlse, P())))
+    mesh = jax.make_mesh(
+        (8,), ("p",), axis_types=(AxisType.Explicit if route == "explicit" else AxisType.Auto,), devices=jax.devices("cpu")
+    )
+    given = {
+        n: jax.tree.map(lambda x, n=n: jax.device_put(x, NamedSharding(mesh, specs.get(n, P()))), a)
+        for n, a in problem.arrays.items()
+    }
+    dout, dlse = (
+        jax.device_put(c, NamedSharding(mesh, s)) for c, s in ((problem.dout, specs.get("out", P())), (problem.dlse, P()))
+    )
     with jax.set_mesh(mesh):
         if route == "explicit":  # a cotangent must have the sharding of its output
             results = jax.jit(functools.partial(problems.call, case))(given)
-            dout, dlse = (jax.device_put(np.asarray(c), r.sharding) for c, r in zip(problem.cotangents, results, strict=True))
+            dout, dlse = (
+                jax.device_put(np.asarray(c), r.sharding) for c, r in zip(problem.cotangents, results, strict=True)
+            )
         results = jax.jit(functools.partial(problems.value_and_vjp, case))(given, (dout, dlse))
     problem.check(results, what=name, slack=1.05)
 
@@ -215,8 +252,16 @@ def test_partly_manual_mesh() -> None:
     mesh = setup.make_mesh()
     by_hand = jax.tree.map(lambda a: P("p", *(None,) * (a.ndim - 1)), (problem.arrays, problem.cotangents))
     out_specs = {n: P("p") for n in ("out", "lse", "dq", "dk", "dv")}
-    function = jax.shard_map(functools.partial(problems.value_and_vjp, setup.case), mesh=mesh, in_specs=by_hand, out_specs=out_specs, axis_names={"p"})
-    shardings = jax.tree.map(lambda s: NamedSharding(mesh, s), setup.specs(problem.arrays), is_leaf=lambda x: isinstance(x, P))
+    function = jax.shard_map(
+        functools.partial(problems.value_and_vjp, setup.case),
+        mesh=mesh,
+        in_specs=by_hand,
+        out_specs=out_specs,
+        axis_names={"p"},
+    )
+    shardings = jax.tree.map(
+        lambda s: NamedSharding(mesh, s), setup.specs(problem.arrays), is_leaf=lambda x: isinstance(x, P)
+    )
     problem.check(jax.jit(function)(jax.tree.map(jax.device_put, problem.arrays, shardings), problem.cotangents))
 
 
@@ -242,7 +287,9 @@ def test_vmap_of_a_sharded_call() -> None:
     case = Case(GQA, causal=True)
     many = [problems.make(case, seed=seed) for seed in range(3)]
     mesh = SETUPS["batch"].make_mesh()
-    stack = jax.tree.map(lambda *a: jax.device_put(np.stack(a), NamedSharding(mesh, P(None, "p"))), *((p.arrays, p.cotangents) for p in many))
+    stack = jax.tree.map(
+        lambda *a: jax.device_put(np.stack(a), NamedSharding(mesh, P(None, "p"))), *((p.arrays, p.cotangents) for p in many)
+    )
     got = jax.jit(jax.vmap(functools.partial(problems.value_and_vjp, case)))(*stack)
     for i, problem in enumerate(many):
         problem.check({n: jnp.asarray(a)[i] for n, a in got.items()})

@@ -65,14 +65,18 @@ def test_head_sizes(sizes: tuple[int, int], dtype: str, force_isa) -> None:
 @pytest.mark.parametrize("size", range(8, 257, 8))
 def test_every_multiple_of_eight(size: int, force_isa) -> None:
     for dtype in DTYPES:
-        problems.check_everywhere(problems.make(Case(Shape(1, 19, 70, 2, 1, size, size), causal=True, bottom_right=True), dtype), force_isa)
+        problems.check_everywhere(
+            problems.make(Case(Shape(1, 19, 70, 2, 1, size, size), causal=True, bottom_right=True), dtype), force_isa
+        )
 
 
 @pytest.mark.parametrize("lower_rank", [False, True], ids=["rank 4", "lowest rank"])
 @pytest.mark.parametrize("axes", problems.broadcasts(), ids=lambda a: a or "scalar")
 def test_bias_broadcasts(axes: str, lower_rank: bool, force_isa) -> None:
     """The gradient of every pattern, for every pair of dtypes; the lower rank loses its leading ones, down to a scalar."""
-    bias_dtypes = dict(zip(DTYPES, ("bfloat16", "float32", "float16") if lower_rank else ("float32", "float16", "bfloat16"), strict=True))
+    bias_dtypes = dict(
+        zip(DTYPES, ("bfloat16", "float32", "float16") if lower_rank else ("float32", "float16", "bfloat16"), strict=True)
+    )
     for dtype, bias_dtype in bias_dtypes.items():
         case = Case(Shape(t=19, s=35, h=8, v=8), bias=axes, bias_dtype=bias_dtype, lower_rank=lower_rank, causal=True)
         problem = problems.make(case, dtype, seed=len(axes))
@@ -109,7 +113,9 @@ def test_left_window_without_causal_does_not_see_the_future(dtype: str, force_is
 def test_short_sequences(dtype: str, force_isa) -> None:
     """Dao-AILab/flash-attention#443, #334: finite and right from length 1 up."""
     for length in (1, 2, 3, 5, 8, 13, 15, 16, 17, 31, 33):
-        problems.check_everywhere(problems.make(Case(Shape(1, length, length, 2, 1, 32, 32), causal=True), dtype), force_isa, f"length {length}")
+        problems.check_everywhere(
+            problems.make(Case(Shape(1, length, length, 2, 1, 32, 32), causal=True), dtype), force_isa, f"length {length}"
+        )
 
 
 @every_dtype
@@ -117,7 +123,10 @@ def test_zero_lengths_leave_the_others_untouched(dtype: str, force_isa) -> None:
     """ROCm/flash-attention#179: exact zeros for the empty entry, the bits of a plain call for the others."""
     case = Case(Shape(b=3, t=40, s=48), query_lengths=True, key_lengths=True)
     problem = problems.make(case, dtype, poison=False)
-    for lengths in ({"query_lengths": [40, 0, 40], "key_lengths": [48, 48, 48]}, {"query_lengths": [40, 40, 40], "key_lengths": [48, 0, 48]}):
+    for lengths in (
+        {"query_lengths": [40, 0, 40], "key_lengths": [48, 48, 48]},
+        {"query_lengths": [40, 40, 40], "key_lengths": [48, 0, 48]},
+    ):
         changed = problem.with_arrays(**{name: np.array(a, np.int32) for name, a in lengths.items()})
         for implementation, isa, _ in problems.routes(dtype):
             force_isa(isa)
@@ -126,7 +135,9 @@ def test_zero_lengths_leave_the_others_untouched(dtype: str, force_isa) -> None:
             whole = whole.with_arrays(q=problem.inputs.q, k=problem.inputs.k, v=problem.inputs.v)
             want = problems.Problem(whole.case, whole.inputs, problem.dout, problem.dlse).run(implementation)
             for name in got:
-                np.testing.assert_array_equal(np.asarray(got[name])[[0, 2]], np.asarray(want[name])[[0, 2]], err_msg=f"{name} {isa}")
+                np.testing.assert_array_equal(
+                    np.asarray(got[name])[[0, 2]], np.asarray(want[name])[[0, 2]], err_msg=f"{name} {isa}"
+                )
                 assert (np.asarray(got[name])[1] == (-np.inf if name == "lse" else 0)).all(), f"{name} {isa}"
 
 
@@ -162,7 +173,10 @@ def test_zero_sizes(zero: str, dtype: str) -> None:
         sizes["k"] = 0
     if zero == "k":
         sizes["n"] = 0
-    for case in (Case(Shape(**sizes)), Case(Shape(**sizes), bias="NTS", mask="BTS", causal=True, query_lengths=True, segments=True)):
+    for case in (
+        Case(Shape(**sizes)),
+        Case(Shape(**sizes), bias="NTS", mask="BTS", causal=True, query_lengths=True, segments=True),
+    ):
         problem = problems.make(case, dtype)
         problem.check(problem.run(None), what=zero)  # sizes of 0 of H or V are the XLA formulation's
 
@@ -172,7 +186,10 @@ def test_unbatched_form(dtype: str) -> None:
     """[T, N, H]: the bits of a batch of one."""
     case = Case(Shape(b=1), bias="NTS", mask="TS", segments=True, causal=True, lower_rank=True)
     problem = problems.make(case, dtype)
-    one = {name: jax.tree.map(lambda a: a[0], a) if name in ("q", "k", "v", "segments") else a for name, a in problem.arrays.items()}
+    one = {
+        name: jax.tree.map(lambda a: a[0], a) if name in ("q", "k", "v", "segments") else a
+        for name, a in problem.arrays.items()
+    }
     got = problems.value_and_vjp(case, one, tuple(c[0] for c in problem.cotangents))
     want = problem.run(None)
     for name, array in got.items():
@@ -188,7 +205,9 @@ def test_default_is_one_of_the_named_routes(dtype: str) -> None:
     names = ["flash_f32"]
     if dtype == "bfloat16" and "x86-64-v4-bf16" in problems._ffi.cpu_report()["selected"]:
         names.append("flash_bf16dot")
-    matches = [name for name in names if all((np.asarray(a) == np.asarray(default[k])).all() for k, a in problem.run(name).items())]
+    matches = [
+        name for name in names if all((np.asarray(a) == np.asarray(default[k])).all() for k, a in problem.run(name).items())
+    ]
     assert matches, "the default is neither route"
 
 
@@ -211,16 +230,23 @@ def test_large_logits_do_not_overflow(force_isa) -> None:
 
 def test_gradients_are_the_slopes_of_the_values() -> None:
     """The reference itself: its analytic gradients against central differences in float64."""
-    case = Case(Shape(2, 5, 7, 4, 2, 3, 2), bias="NTS", mask="BTS", causal=True, bottom_right=True, window=(4, 1), query_lengths=True)
+    case = Case(
+        Shape(2, 5, 7, 4, 2, 3, 2), bias="NTS", mask="BTS", causal=True, bottom_right=True, window=(4, 1), query_lengths=True
+    )
     problem = problems.make(case, poison=False)
-    x = problem.with_arrays(**{name: np.asarray(getattr(problem.inputs, name), np.float64) for name in ("q", "k", "v", "bias")}).inputs
+    x = problem.with_arrays(
+        **{name: np.asarray(getattr(problem.inputs, name), np.float64) for name in ("q", "k", "v", "bias")}
+    ).inputs
     finite = np.where(np.isfinite(x.bias), x.bias, -1.0)
     seen = reference.attention(problem.with_arrays(bias=finite.astype(np.float32)).inputs)["lse"].value > -np.inf
 
     def value(**arrays: np.ndarray) -> float:
         # The bounds want a dtype of the op's; float64 is passed on under the name of float32.
         y = _attention_in_float64(x, finite, arrays)
-        return float((y["out"].value * problem.dout).sum() + np.where(seen, y["lse"].value, 0).ravel() @ np.where(seen, problem.dlse, 0).ravel())
+        return float(
+            (y["out"].value * problem.dout).sum()
+            + np.where(seen, y["lse"].value, 0).ravel() @ np.where(seen, problem.dlse, 0).ravel()
+        )
 
     gradients = _attention_in_float64(x, finite, {}, problem.dout, problem.dlse)
     random = np.random.default_rng(0)

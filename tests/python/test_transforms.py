@@ -5,7 +5,6 @@ The kernels treat rows one by one, so a transformed program gives the same bits 
 
 import dataclasses
 
-import hlo
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,8 +121,9 @@ def test_documented_checkpoint_names_save_the_forward_pass(case: OpCase) -> None
             return case.op(*(x * 2 if kind == "row" else x for x, kind in zip(a, case.operands, strict=True)))
 
         remat = dataclasses.replace(case, op=jax.checkpoint(outputs, policy=policy))
-        text = jax.jit(remat.value_and_vjp).lower(operands, cotangents).compile().as_text()
-        return sum("forward" in call.target for call in hlo.custom_calls(text))
+        # Before optimisation: XLA may find the second run equal to the first one.
+        text = jax.jit(remat.value_and_vjp).lower(operands, cotangents).as_text()
+        return text.count("custom_call @jaxator.rms_norm_forward")
 
     assert forward_calls(jax.checkpoint_policies.save_only_these_names(*case.checkpoint_names)) == 1
     assert forward_calls(jax.checkpoint_policies.nothing_saveable) == 2

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from jaxator import _dispatch, _ffi, _partition
 from jaxator._errors import UnsupportedError
-from jaxator._rows import op_call
+from jaxator._rows import is_wide_float, op_call
 from jaxator.attention import call, formula
 from jaxator.attention.flax import flax_attention
 from jaxator.attention.merge import merge_attention
@@ -27,8 +27,8 @@ OP = "dot_product_attention"
 def _check_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> None:
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
         raise ValueError(f"{OP}: query, key, value have {q.ndim}, {k.ndim}, {v.ndim} axes: must all be [B, T, N, H] or all [T, N, H]")
-    if not (q.dtype == k.dtype == v.dtype) or not jnp.issubdtype(q.dtype, jnp.floating):
-        raise TypeError(f"{OP}: dtypes {q.dtype}, {k.dtype}, {v.dtype}: query, key and value must have one float dtype")
+    if not (q.dtype == k.dtype == v.dtype) or not is_wide_float(q.dtype):
+        raise TypeError(f"{OP}: dtypes {q.dtype}, {k.dtype}, {v.dtype}: query, key and value must have one float dtype of 16 bits or more")
     (b, _, n, h), (kb, s, kh, kd), vs = q.shape, k.shape, v.shape
     if kb != b or vs[0] != b:
         raise ValueError(f"{OP}: batch sizes {b}, {kb}, {vs[0]}: must be equal")

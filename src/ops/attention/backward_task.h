@@ -86,11 +86,14 @@ template <class R> struct BackwardTask {
       for (int64_t p = 0; p < count; p += kTileRows) {
         Tile c;
         logits(c, i, p, adds);
+#pragma GCC unroll 2
         for (int v = 0; v < kTileVectors; v++) {
           f32v most = top[v];
+#pragma GCC unroll 16
           for (int r = 0; r < kTileRows; r++) most = vmax(most, c.at[r][v]);
           const f32v subtract = select(most == splat(kInvisible), f32v{}, most);
           total[v] *= softmax_exp<R>(top[v] - subtract);
+#pragma GCC unroll 16
           for (int r = 0; r < kTileRows; r++) total[v] += softmax_exp<R>(c.at[r][v] - subtract);
           top[v] = most;
         }
@@ -317,14 +320,16 @@ template <class R> struct BackwardTask {
   void add_lanes(const TileRows& rows, const float* tile, int64_t begin, int64_t end) const {
     for (int v = 0; v < kTileVectors; v++)
       for (int64_t p = begin; p < end; p += kLanes) {
-        u32v block[kLanes]{};
+        u32v block[kLanes];
         const int n = static_cast<int>(std::min<int64_t>(kLanes, end - p));
-        for (int i = 0; i < n; i++) block[i] = load<u32v>(tile + (p + i) * kTileColumns + v * kLanes);
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; i++) block[i] = i < n ? load<u32v>(tile + (p + i) * kTileColumns + v * kLanes) : u32v{};
         transpose(block);
         for (int i = 0; i < kLanes; i++) {
           if (!rows.live[v * kLanes + i]) continue;
           float* to = args.dbias + rows.bias[v * kLanes + i] + s.key_tile->begin + p;
-          store_f32(to, load_f32(to, n) + (f32v)block[i], n);
+          if (n == kLanes) store_f32(to, load_f32(to) + (f32v)block[i]);
+          else store_f32(to, load_f32(to, n) + (f32v)block[i], n);
         }
       }
   }

@@ -130,7 +130,7 @@ template <class R> struct BackwardPass {
       piece /= pieces;
       return KeySpan{at * step, std::min(size, (at + 1) * step)};
     };
-    const KeySpan keys = own(desc.bias_shape[3] != 1, round_up(desc.key_length, kKeyGranule), kBiasKeys);
+    const KeySpan keys = own(desc.bias_shape[3] != 1, round_up(desc.key_length, kKeyGranule), bias_keys());
     const KeySpan query = own(desc.bias_shape[2] != 1, desc.query_length, queries);
     const KeySpan heads = own(desc.bias_shape[1] != 1, desc.kv_heads, 1);
     const KeySpan batches = own(desc.bias_shape[0] != 1, desc.batch, 1);
@@ -144,15 +144,17 @@ template <class R> struct BackwardPass {
       }
   }
 
-  static constexpr int64_t kBiasKeys = 256;
   /// Queries of one piece; all heads of a group are in it, so that no two pieces share an element of dbias.
   int64_t bias_queries() const { return std::max<int64_t>(1, config.backward_rows / heads_per_group(desc)); }
-  int64_t bias_pieces() const {
+  int64_t bias_row_pieces() const {
     const auto& shape = desc.bias_shape;
-    return (shape[3] == 1 ? 1 : ceil_div(round_up(desc.key_length, kKeyGranule), kBiasKeys)) *
-           (shape[2] == 1 ? 1 : ceil_div(desc.query_length, bias_queries())) * (shape[1] == 1 ? 1 : desc.kv_heads) *
-           (shape[0] == 1 ? 1 : desc.batch);
+    return (shape[2] == 1 ? 1 : ceil_div(desc.query_length, bias_queries())) * (shape[1] == 1 ? 1 : desc.kv_heads) * (shape[0] == 1 ? 1 : desc.batch);
   }
+  /// Keys are cut only as far as it takes to make kMostParts pieces: every cut packs the rows once more.
+  int64_t bias_keys() const {
+    return round_up(std::max<int64_t>(1, ceil_div(desc.key_length, ceil_div(kMostParts, bias_row_pieces()))), config.backward_key_tile);
+  }
+  int64_t bias_pieces() const { return bias_row_pieces() * (desc.bias_shape[3] == 1 ? 1 : ceil_div(desc.key_length, bias_keys())); }
 
   void run(Executor& executor) const {
     const int64_t pairs = desc.batch * desc.kv_heads;

@@ -155,58 +155,71 @@ JAXATOR_INLINE void finish_logits(Tile& c, float scale, const TileRows& rows, co
 }
 
 // ---- bias and mask --------------------------------------------------------------------------------------------------
+/// A row of 2 KiB or more apart from the next is no stream that hardware prefetches: ask for the next tile's part of it.
+inline constexpr int64_t kKeysAhead = 128;
+
 template <class T> JAXATOR_INLINE f32v bias_row(const void* bias, int64_t at, bool along_keys, int64_t j, int n) {
   const T* p = static_cast<const T*>(bias) + at;
   if (!along_keys) return splat(to_float(*p));
+  __builtin_prefetch(p + j + kKeysAhead);
   return n == kLanes ? load_f32(p + j) : load_f32(p + j, n);
 }
 
 JAXATOR_INLINE i32v mask_row(const uint8_t* mask, int64_t at, bool along_keys, int64_t j, int n) {
   if (!along_keys) return splat(static_cast<int32_t>(mask[at])) != 0;
   typedef uint8_t bytes __attribute__((vector_size(kLanes)));
+  const uint8_t* p = mask + at + j;
+  if (n == kLanes) return (i32v)__builtin_convertvector(load<bytes>(p), u32v) != 0;
   bytes b{};
-  __builtin_memcpy(&b, mask + at + j, static_cast<size_t>(n));
+  __builtin_memcpy(&b, p, static_cast<size_t>(n));
   return (i32v)__builtin_convertvector(b, u32v) != 0;
 }
 
-/// What one lane adds to keys [j, j + n): its bias, -inf where the mask is zero.
-inline f32v added_row(const HeadGroup& head, const TileRows& rows, int lane, int64_t j, int n) {
-  const AttentionDesc& desc = head.desc;
-  f32v x{};
-  if (head.in.bias != nullptr) {
-    const bool along = desc.bias_shape[3] != 1;
-    const int64_t at = rows.bias[lane];
-    if (desc.bias_type == DType::f32) x = bias_row<float>(head.in.bias, at, along, j, n);
-    else if (desc.bias_type == DType::bf16) x = bias_row<Bf16>(head.in.bias, at, along, j, n);
-    else x = bias_row<Fp16>(head.in.bias, at, along, j, n);
-  }
-  if (head.in.mask != nullptr)
-    x = select(mask_row(head.in.mask, rows.mask[lane], desc.mask_shape[3] != 1, j, n), x, splat(kInvisible));
-  return x;
-}
+/// What bias and mask add to a row tile's logits; Bias is the bias's element type.
+template <class Bias> struct Added {
+  const HeadGroup& head;
+  const TileRows& rows;
+  const TileKeys& keys;
+  const bool bias_along = head.desc.bias_shape[3] != 1, mask_along = head.desc.mask_shape[3] != 1;
 
-/// Fills added for keys [begin, end) of the tile. Lanes that are padding get 0, as do keys past the length.
-inline void set_added(const HeadGroup& head, const TileRows& rows, const TileKeys& keys, int64_t begin, int64_t end, float* added) {
-  const bool same = rows.same_bias && rows.same_mask;
-  for (int64_t p = begin; p < end; p += kLanes) {
-    const int n = static_cast<int>(std::clamp<int64_t>(keys.count - p, 0, kLanes));
+  /// One lane, keys [p, p + n) of the tile: its bias, -inf where the mask is zero.
+  JAXATOR_INLINE f32v row(int lane, int64_t p, int n) const {
     const int64_t j = keys.begin + p;
-    const int filled = static_cast<int>(std::min<int64_t>(kLanes, end - p));
-    if (same) {  // one row for all lanes: key i is a splat
-      float row[kLanes]{};
-      if (n > 0) store(row, added_row(head, rows, 0, j, n));
-      for (int i = 0; i < filled; i++)
-        for (int v = 0; v < kTileVectors; v++) store(added + (p + i) * kTileColumns + v * kLanes, splat(row[i]));
-      continue;
-    }
-    for (int v = 0; v < kTileVectors; v++) {
-      u32v block[kLanes];
-      for (int i = 0; i < kLanes; i++)
-        block[i] = n > 0 && rows.live[v * kLanes + i] ? (u32v)added_row(head, rows, v * kLanes + i, j, n) : u32v{};
-      transpose(block);
-      for (int i = 0; i < filled; i++) store(added + (p + i) * kTileColumns + v * kLanes, block[i]);
+    f32v x{};
+    if (head.in.bias != nullptr) x = bias_row<Bias>(head.in.bias, rows.bias[lane], bias_along, j, n);
+    if (head.in.mask != nullptr) x = select(mask_row(head.in.mask, rows.mask[lane], mask_along, j, n), x, splat(kInvisible));
+    return x;
+  }
+
+  /// Keys [begin, end) of the tile. Lanes that are padding get 0, as do keys past the length.
+  void fill(int64_t begin, int64_t end, float* added) const {
+    const bool same = rows.same_bias && rows.same_mask;
+    for (int64_t p = begin; p < end; p += kLanes) {
+      const int n = static_cast<int>(std::clamp<int64_t>(keys.count - p, 0, kLanes));
+      const int filled = static_cast<int>(std::min<int64_t>(kLanes, end - p));
+      if (same) {  // one row for all lanes: key i is a splat
+        float value[kLanes]{};
+        if (n > 0) store(value, row(0, p, n));
+        for (int i = 0; i < filled; i++)
+          for (int v = 0; v < kTileVectors; v++) store(added + (p + i) * kTileColumns + v * kLanes, splat(value[i]));
+        continue;
+      }
+      for (int v = 0; v < kTileVectors; v++) {
+        u32v block[kLanes];
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; i++)
+          block[i] = n > 0 && rows.live[v * kLanes + i] ? (u32v)row(v * kLanes + i, p, n) : u32v{};
+        transpose(block);
+        for (int i = 0; i < filled; i++) store(added + (p + i) * kTileColumns + v * kLanes, block[i]);
+      }
     }
   }
+};
+
+inline void set_added(const HeadGroup& head, const TileRows& rows, const TileKeys& keys, int64_t begin, int64_t end, float* added) {
+  if (head.desc.bias_type == DType::f32) Added<float>{head, rows, keys}.fill(begin, end, added);
+  else if (head.desc.bias_type == DType::bf16) Added<Bf16>{head, rows, keys}.fill(begin, end, added);
+  else Added<Fp16>{head, rows, keys}.fill(begin, end, added);
 }
 
 }  // namespace jaxator::JAXATOR_ISA

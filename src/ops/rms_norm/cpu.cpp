@@ -37,7 +37,7 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
   using T = typename V::T;
   const int64_t columns = desc.columns, at = row * columns;
   const T* x = static_cast<const T*>(args.x) + at;
-  const T* residual = static_cast<const T*>(args.residual) + at;
+  const T* residual = V::residual ? static_cast<const T*>(args.residual) + at : nullptr;
   const float* weight = args.weight;  // a local: what lies behind a reference is read again after each store
 
   // With a residual: the sum as it is stored (rounded), so that backward sees the same numbers. Taken twice rather than
@@ -72,7 +72,7 @@ void backward_rows(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int
   const int64_t columns = desc.columns, at = row * columns;
   const T* s = static_cast<const T*>(args.sum) + at;
   const T* dy = static_cast<const T*>(args.dy) + at;
-  const T* dsum = static_cast<const T*>(args.dsum) + at;
+  const T* dsum = V::residual ? static_cast<const T*>(args.dsum) + at : nullptr;
   const float* weights = args.weight;
 
   // With q = 1/rms and g = dy * weight:  ds = q * (g - s * q^2 * mean(g * s)).
