@@ -21,8 +21,8 @@ enum class AttentionDot : int32_t { by_cpu_model = 0, f32 = 1, bf16 = 2 };
 
 /// What is asked. Arrays are row-major: q [B,T,N,H], k [B,S,K,H], v [B,S,K,V], out [B,T,N,V], lse [B,T,N].
 struct AttentionDesc {
-  DType type = DType::f32;  // of q, k, v, out and their gradients
-  int64_t batch = 0;        // B
+  DType type = DType::f32;   // of q, k, v, out and their gradients
+  int64_t batch = 0;         // B
   int64_t query_length = 0;  // T
   int64_t key_length = 0;    // S
   int64_t heads = 0;         // N, a multiple of kv_heads

@@ -131,15 +131,21 @@ def _automatic(local: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
 
         return mesh, lower, shardings(rule.results), shardings(rule.operands)
 
+    # A compound dimension is one factor of its own here: Shardy would cut a smaller one among its parts (two key/value heads on
+    # eight devices) by a piece of a mesh axis, which custom_partitioning cannot express. The callback sees both shardings.
+    joined = dataclasses.replace(
+        rule,
+        operands=tuple(tuple(("".join(d),) for d in dims) for dims in rule.operands),
+        results=tuple(tuple(("".join(d),) for d in dims) for dims in rule.results),
+        sizes=(),
+    )
     # In the order of appearance, as Shardy's verifier wants them.
-    dimensions = [d for dims in (*rule.operands, *rule.results) for d in dims]
+    dimensions = [d for dims in (*joined.operands, *joined.results) for d in dims]
     factors = dict.fromkeys(f for d in dimensions for f in d)
-    whole = {d[0] for d in dimensions if len(d) == 1}
     op.def_partition(
         partition=partition,
-        sharding_rule=rule.text(),
+        sharding_rule=joined.text(),
         need_replication_factors=tuple(f for f in factors if f in rule.replicated),
-        **{f: n for f, n in rule.sizes if f not in whole},
     )
     return op
 
@@ -208,7 +214,7 @@ def over_mesh(fn: Callable[..., Any], rule: Rule, mesh: Any, in_specs: Sequence[
     chosen = rule.solve(in_specs, [a.shape for a in operands], dict(mesh.shape))
     for spec, dims in zip(in_specs, rule.operands, strict=True):
         wanted = rule.spec(dims, chosen)
-        if [_axes(e) for e in spec] != [_axes(e) for e in wanted][: len(spec)]:
+        if [_axes(e) for e in (*spec, *(None,) * (len(dims) - len(spec)))] != [_axes(e) for e in wanted]:
             raise ValueError(f"in_specs has {spec}: the op can be sharded as {wanted} there ({rule.text()}, whole: {sorted(rule.replicated)})")
     out_specs = tuple(rule.spec(dims, chosen) for dims in rule.results)
     if AxisType.Explicit in mesh.axis_types:

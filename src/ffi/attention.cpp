@@ -39,7 +39,8 @@ void check(const Attributes& attributes) {
 }
 
 void copy_shape(int64_t (&shape)[4], const char* name, const Buffer& buffer) {
-  if (buffer.dimensions.size() != 4) throw Error(std::string(name) + " has " + std::to_string(buffer.dimensions.size()) + " dimensions: must have 4");
+  if (buffer.dimensions.size() != 4)
+    throw Error(std::string(name) + " has " + std::to_string(buffer.dimensions.size()) + " dimensions: must have 4");
   for (int i = 0; i < 4; i++) shape[i] = buffer.dimensions[i];
 }
 
@@ -49,7 +50,8 @@ template <class Args> void take_inputs(Call& call, AttentionDesc& desc, Args& ar
   const Buffer q = call.operand(), k = call.operand(), v = call.operand();
   int64_t qs[4], ks[4], vs[4];
   copy_shape(qs, "q", q), copy_shape(ks, "k", k), copy_shape(vs, "v", v);
-  if (qs[0] != ks[0] || qs[3] != ks[3] || ks[0] != vs[0] || ks[1] != vs[1] || ks[2] != vs[2] || q.type != k.type || q.type != v.type)
+  if (qs[0] != ks[0] || qs[3] != ks[3] || ks[0] != vs[0] || ks[1] != vs[1] || ks[2] != vs[2] || q.type != k.type ||
+      q.type != v.type)
     throw Error("q, k, v: their shapes or types do not fit together");
   desc.type = q.dtype();
   desc.batch = qs[0], desc.query_length = qs[1], desc.key_length = ks[1];
@@ -123,8 +125,9 @@ JAXATOR_FFI_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forwar
 JAXATOR_FFI_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)
 
 #define JAXATOR_C_API extern "C" __attribute__((visibility("default")))
-#define JAXATOR_SIZES int64_t dtype, int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t kv_heads, int64_t head_size, \
-    int64_t value_size, int64_t bias0, int64_t bias1, int64_t bias2, int64_t bias3
+#define JAXATOR_SIZES                                                                                              \
+  int64_t dtype, int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t kv_heads, int64_t head_size, \
+      int64_t value_size, int64_t bias0, int64_t bias1, int64_t bias2, int64_t bias3
 
 JAXATOR_C_API int64_t jaxator_attention_slots(JAXATOR_SIZES, int64_t, int64_t) {
   const int64_t numbers[] = {dtype, batch, queries, keys, heads, kv_heads, head_size, value_size, bias0, bias1, bias2, bias3};
@@ -135,7 +138,8 @@ JAXATOR_C_API int64_t jaxator_attention_scratch_bytes(JAXATOR_SIZES, int64_t bia
   const int64_t numbers[] = {dtype, batch, queries, keys, heads, kv_heads, head_size, value_size, bias0, bias1, bias2, bias3};
   jaxator::AttentionDesc desc = jaxator::ffi::sized(numbers);
   desc.bias_gradient = bias_gradient != 0;
-  return backward ? jaxator::attention_backward_scratch_bytes(desc, slots) : jaxator::attention_forward_scratch_bytes(desc, slots);
+  return backward ? jaxator::attention_backward_scratch_bytes(desc, slots)
+                  : jaxator::attention_forward_scratch_bytes(desc, slots);
 }
 
 /// For explain. numbers: the sizes, causal, bottom_right, window_left, window_right, has_bias, bias_gradient, dot. JSON, or {}

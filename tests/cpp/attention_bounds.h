@@ -2,7 +2,8 @@
 /// Reference values of an attention problem with the error that float32 kernels may make, pair by pair, to first order (a tenth
 /// is added for the rest). u = 2^-24; a sum of n terms in any order errs by at most n u times the sum of magnitudes.
 ///   logit      e = u [(H + 3) |scale| sum|q k| + 2 |bias| + 3 |logit|]          product, scale, bias, subtraction of the maximum
-///   p          relative x = max_s e + exponential's error (2e-7; 4e-6 for 16-bit types, its u |x| is in e); the rescaling of running sums adds one
+///   p          relative x = max_s e + exponential's error (2e-7; 4e-6 for 16-bit types, its u |x| is in e); the rescaling of
+///   running sums adds one
 ///              exponential's error for each tile, counted as 2 more
 ///   lse        x + (S + 4) u + u |lse|
 ///   out        (2 x + r + 2 (S + 4) u) sum p|v| + half an ulp of out            r = 2^-8 where p is rounded to bfloat16
@@ -30,7 +31,8 @@ class AttentionBounds {
     x_.y = reference::attention(d_, p_.in);
     x_.g = reference::attention_gradients(d_, p_.in, p_.dout.values(), Doubles(p_.dlse.begin(), p_.dlse.end()));
     x_.out_error.resize(x_.y.out.size()), x_.lse_error.resize(x_.y.lse.size());
-    x_.dq_error.resize(x_.g.dq.size()), x_.dk_error.resize(x_.g.dk.size()), x_.dv_error.resize(x_.g.dv.size()), x_.dbias_error.resize(x_.g.dbias.size());
+    x_.dq_error.resize(x_.g.dq.size()), x_.dk_error.resize(x_.g.dk.size()), x_.dv_error.resize(x_.g.dv.size()),
+        x_.dbias_error.resize(x_.g.dbias.size());
     for (int64_t b = 0; b < d_.batch; b++)
       for (int64_t t = 0; t < d_.query_length; t++)
         for (int64_t n = 0; n < d_.heads; n++) row(b, t, n);
@@ -49,7 +51,8 @@ class AttentionBounds {
   double least() const { return d_.type == DType::f16 ? 0x1p-24 : 1e-30; }
 
   void row(int64_t b, int64_t t, int64_t n) {
-    const int64_t row = (b * d_.query_length + t) * d_.heads + n, kv = n / (d_.heads / d_.kv_heads), H = d_.head_size, V = d_.value_size, S = d_.key_length;
+    const int64_t row = (b * d_.query_length + t) * d_.heads + n, kv = n / (d_.heads / d_.kv_heads), H = d_.head_size,
+                  V = d_.value_size, S = d_.key_length;
     const double lse = x_.y.lse[row];
     if (lse == -std::numeric_limits<double>::infinity()) return;
     const Doubles logits = reference::attention_logits(d_, p_.in, b, n, t);
@@ -67,9 +70,11 @@ class AttentionBounds {
     x_.lse_error[row] = 1.1 * (x + (S + 4) * u + u * std::fabs(lse)) + 1e-30;
     Doubles magnitude(V);
     for (int64_t s = 0; s < S; s++)
-      for (int64_t v = 0; p[s] != 0 && v < V; v++) magnitude[v] += p[s] * std::fabs(p_.in.v[((b * S + s) * d_.kv_heads + kv) * V + v]);
+      for (int64_t v = 0; p[s] != 0 && v < V; v++)
+        magnitude[v] += p[s] * std::fabs(p_.in.v[((b * S + s) * d_.kv_heads + kv) * V + v]);
     for (int64_t v = 0; v < V; v++)
-      x_.out_error[row * V + v] = 1.1 * (2 * x + r_ + 2 * (S + 4) * u) * magnitude[v] + unit_roundoff(d_.type) * std::fabs(x_.y.out[row * V + v]) + least();
+      x_.out_error[row * V + v] = 1.1 * (2 * x + r_ + 2 * (S + 4) * u) * magnitude[v] +
+                                  unit_roundoff(d_.type) * std::fabs(x_.y.out[row * V + v]) + least();
     gradients(b, t, n, row, kv, p, x + x_.lse_error[row] + u * std::fabs(lse));
   }
 
@@ -93,7 +98,8 @@ class AttentionBounds {
         x_.dv_error[key * V + v] += p[s] * (y + r_ + (rows + 3) * u) * std::fabs(dout);
       }
       const double ds = std::fabs(p[s] * (dp - delta));
-      const double error = p[s] * (y * std::fabs(dp - delta) + (V + 3) * u * products + delta_error + 3 * u * (std::fabs(dp) + std::fabs(delta)));
+      const double error =
+          p[s] * (y * std::fabs(dp - delta) + (V + 3) * u * products + delta_error + 3 * u * (std::fabs(dp) + std::fabs(delta)));
       for (int64_t h = 0; h < H; h++) {
         x_.dq_error[row * H + h] += scale * (error + (r_ + (S + 3) * u) * ds) * std::fabs(p_.in.k[key * H + h]);
         x_.dk_error[key * H + h] += scale * (error + (r_ + (rows + 3) * u) * ds) * std::fabs(p_.in.q[row * H + h]);

@@ -41,7 +41,8 @@ struct AttentionProblem {
   std::vector<float> dlse;
   reference::AttentionInputs in;
 
-  AttentionProblem(const AttentionDesc& d, uint64_t seed, bool has_dlse = true) : AttentionProblem(d, std::mt19937_64(seed), has_dlse) {}
+  AttentionProblem(const AttentionDesc& d, uint64_t seed, bool has_dlse = true)
+      : AttentionProblem(d, std::mt19937_64(seed), has_dlse) {}
 
   AttentionProblem(const AttentionDesc& d, std::mt19937_64 random, bool has_dlse)
       : desc(d),
@@ -54,7 +55,8 @@ struct AttentionProblem {
     if (has_dlse)
       for (int64_t i = 0; i < d.batch * d.query_length * d.heads; i++) dlse.push_back(float(draw(random) % 17 - 8) / 4);
     if (d.has_mask)
-      for (int64_t i = 0; i < elements(d.mask_shape); i++) in.mask.push_back(draw(random) % 3 ? uint8_t(1 + draw(random) % 255) : 0);
+      for (int64_t i = 0; i < elements(d.mask_shape); i++)
+        in.mask.push_back(draw(random) % 3 ? uint8_t(1 + draw(random) % 255) : 0);
     for (int64_t b = 0; b < d.batch; b++) {  // zero, full, over-long and negative lengths among them
       in.query_lengths.push_back(b % 3 == 1 ? draw(random) % 2 * -3 : draw(random) % (d.query_length + 2));
       in.key_lengths.push_back(b % 3 == 2 ? 0 : draw(random) % (d.key_length + 2));
@@ -79,10 +81,12 @@ struct AttentionProblem {
   }
 
   bool query_is_padding(int64_t b, int64_t t) const {
-    return (desc.has_query_lengths && t >= in.query_lengths[b]) || (desc.has_segment_ids && in.query_segment_ids[b * desc.query_length + t] < 0);
+    return (desc.has_query_lengths && t >= in.query_lengths[b]) ||
+           (desc.has_segment_ids && in.query_segment_ids[b * desc.query_length + t] < 0);
   }
   bool key_is_padding(int64_t b, int64_t s) const {
-    return (desc.has_key_lengths && s >= in.key_lengths[b]) || (desc.has_segment_ids && in.key_segment_ids[b * desc.key_length + s] < 0);
+    return (desc.has_key_lengths && s >= in.key_lengths[b]) ||
+           (desc.has_segment_ids && in.key_segment_ids[b * desc.key_length + s] < 0);
   }
 
   static void poison_row(TestArray& array, int64_t row, int64_t size) {
@@ -102,11 +106,13 @@ struct AttentionProblem {
           poison_row(k, b * d.key_length + s, d.kv_heads * d.head_size);
           poison_row(v, b * d.key_length + s, d.kv_heads * d.value_size);
         }
-      if (!d.has_bias || d.bias_shape[0] != d.batch || d.bias_shape[2] != d.query_length || d.bias_shape[3] != d.key_length) continue;
+      if (!d.has_bias || d.bias_shape[0] != d.batch || d.bias_shape[2] != d.query_length || d.bias_shape[3] != d.key_length)
+        continue;
       for (int64_t n = 0; n < d.bias_shape[1]; n++)
         for (int64_t t = 0; t < d.query_length; t++)
           for (int64_t s = 0; s < d.key_length; s++)
-            if (query_is_padding(b, t) || key_is_padding(b, s)) bias.set(reference::attention_element(d.bias_shape, b, n, t, s), kNaN);
+            if (query_is_padding(b, t) || key_is_padding(b, s))
+              bias.set(reference::attention_element(d.bias_shape, b, n, t, s), kNaN);
     }
   }
 
@@ -114,7 +120,8 @@ struct AttentionProblem {
   void poison_empty_rows(const std::vector<double>& lse) {
     for (size_t row = 0; row < lse.size(); row++)
       if (lse[row] == -std::numeric_limits<double>::infinity()) {
-        for (int64_t i = 0; i < desc.value_size; i++) dout.set(row * desc.value_size + i, i % 2 ? std::numeric_limits<float>::infinity() : kNaN);
+        for (int64_t i = 0; i < desc.value_size; i++)
+          dout.set(row * desc.value_size + i, i % 2 ? std::numeric_limits<float>::infinity() : kNaN);
         if (!dlse.empty()) dlse[row] = kNaN;
       }
   }
@@ -133,7 +140,8 @@ struct AttentionProblem {
 /// Aligned scratch full of NaN with a canary behind it.
 class Scratch {
  public:
-  explicit Scratch(int64_t bytes) : bytes_(bytes), data_(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)), &std::free) {
+  explicit Scratch(int64_t bytes)
+      : bytes_(bytes), data_(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)), &std::free) {
     std::memset(data_.get(), 0xff, static_cast<size_t>((bytes + 127) / 64 * 64));
   }
   void* data() const { return data_.get(); }
@@ -148,8 +156,12 @@ class Scratch {
   std::unique_ptr<unsigned char, void (*)(void*)> data_;
 };
 
-struct AttentionForward { TestArray out, lse; };
-struct AttentionBackward { TestArray dq, dk, dv, dbias; };
+struct AttentionForward {
+  TestArray out, lse;
+};
+struct AttentionBackward {
+  TestArray dq, dk, dv, dbias;
+};
 
 inline AttentionForward run_forward(const AttentionProblem& p, const AttentionDesc& d, Executor& executor, int64_t slots) {
   AttentionForward y{TestArray(d.type, p.dout.size()), TestArray(DType::f32, d.batch * d.query_length * d.heads)};
@@ -162,7 +174,8 @@ inline AttentionForward run_forward(const AttentionProblem& p, const AttentionDe
   return y;
 }
 
-inline AttentionBackward run_backward(const AttentionProblem& p, const AttentionDesc& d, const AttentionForward& y, Executor& executor, int64_t slots) {
+inline AttentionBackward run_backward(const AttentionProblem& p, const AttentionDesc& d, const AttentionForward& y,
+                                      Executor& executor, int64_t slots) {
   AttentionBackward g{TestArray(d.type, p.q.size()), TestArray(d.type, p.k.size()), TestArray(d.type, p.v.size()),
                       TestArray(DType::f32, d.bias_gradient ? p.bias.size() : 0)};
   const Scratch scratch(attention_backward_scratch_bytes(d, slots));
@@ -173,7 +186,8 @@ inline AttentionBackward run_backward(const AttentionProblem& p, const Attention
   args.dq = g.dq.data(), args.dk = g.dk.data(), args.dv = g.dv.data(), args.scratch = scratch.data();
   args.dbias = d.bias_gradient ? static_cast<float*>(g.dbias.data()) : nullptr;
   attention_backward(d, args, slots, executor);
-  EXPECT_TRUE(scratch.intact() && g.dq.canaries_intact() && g.dk.canaries_intact() && g.dv.canaries_intact() && g.dbias.canaries_intact());
+  EXPECT_TRUE(scratch.intact() && g.dq.canaries_intact() && g.dk.canaries_intact() && g.dv.canaries_intact() &&
+              g.dbias.canaries_intact());
   return g;
 }
 

@@ -4,14 +4,19 @@ namespace jaxator::testing {
 namespace {
 
 std::string describe(const AttentionDesc& d) {
-  std::string text = std::string(name_of(d.type)) + " B" + std::to_string(d.batch) + " T" + std::to_string(d.query_length) + " S" + std::to_string(d.key_length) +
-                     " N" + std::to_string(d.heads) + " K" + std::to_string(d.kv_heads) + " H" + std::to_string(d.head_size) + " V" + std::to_string(d.value_size);
+  std::string text = std::string(name_of(d.type)) + " B" + std::to_string(d.batch) + " T" + std::to_string(d.query_length) +
+                     " S" + std::to_string(d.key_length) + " N" + std::to_string(d.heads) + " K" + std::to_string(d.kv_heads) +
+                     " H" + std::to_string(d.head_size) + " V" + std::to_string(d.value_size);
   if (d.causal) text += d.causal_bottom_right ? " causal bottom right" : " causal";
   text += " window " + std::to_string(d.window_left) + "," + std::to_string(d.window_right);
-  const auto shape = [](const int64_t (&s)[4]) { return "[" + std::to_string(s[0]) + "," + std::to_string(s[1]) + "," + std::to_string(s[2]) + "," + std::to_string(s[3]) + "]"; };
+  const auto shape = [](const int64_t (&s)[4]) {
+    return "[" + std::to_string(s[0]) + "," + std::to_string(s[1]) + "," + std::to_string(s[2]) + "," + std::to_string(s[3]) +
+           "]";
+  };
   if (d.has_bias) text += " bias " + shape(d.bias_shape) + " " + name_of(d.bias_type);
   if (d.has_mask) text += " mask " + shape(d.mask_shape);
-  return text + (d.has_query_lengths ? " query lengths" : "") + (d.has_key_lengths ? " key lengths" : "") + (d.has_segment_ids ? " segments" : "");
+  return text + (d.has_query_lengths ? " query lengths" : "") + (d.has_key_lengths ? " key lengths" : "") +
+         (d.has_segment_ids ? " segments" : "");
 }
 
 /// The product of all options, part by part so that parts can run side by side; shapes, types and broadcast patterns cycle
@@ -231,6 +236,21 @@ TEST(Attention, OnlyNeededTilesAreVisited) {
       EXPECT_LE(attention_visited(d).visited, 1.03 * attention_visited(d).useful);
       d.window_left = 255;
       EXPECT_LE(attention_visited(d).visited, 1.3 * attention_visited(d).useful);
+    }
+  });
+}
+
+TEST(Attention, DescribesTheRoute) {
+  for_each_isa([] {
+    AttentionDesc d = attention_desc(DType::bf16, {1, 8, 8, 2, 1, 8, 8});
+    d.dot = AttentionDot::f32;
+    const std::string start = std::string("\", \"isa\": \"") + name_of(cpu_isa()) + "\"";
+    EXPECT_EQ(attention_describe(d).find("{\"kernel\": \"flash_f32" + start), 0u);
+    d.dot = AttentionDot::bf16;
+    if (cpu_isa() == CpuIsa::v4_bf16) {
+      EXPECT_EQ(attention_describe(d).find("{\"kernel\": \"flash_bf16dot" + start), 0u);
+    } else {
+      EXPECT_THROW(attention_describe(d), UnsupportedError);
     }
   });
 }

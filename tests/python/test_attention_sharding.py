@@ -207,11 +207,7 @@ AWKWARD = {
 
 @pytest.mark.parametrize("route", ["automatic", "explicit"])
 @pytest.mark.parametrize("name", AWKWARD)
-def test_shardings_that_the_op_cannot_use(name: str, route: str, request: pytest.FixtureRequest) -> None:
-    if (name, route) == ("two kv heads, eight ways", "automatic"):
-        request.applymarker(
-            pytest.mark.xfail(reason="_partition.py: Shardy cuts the factor k by a piece of the axis", strict=False)
-        )
+def test_shardings_that_the_op_cannot_use(name: str, route: str) -> None:
     case, specs = AWKWARD[name]
     problem = problems.make(case)
     mesh = jax.make_mesh(
@@ -265,7 +261,6 @@ def test_partly_manual_mesh() -> None:
     problem.check(jax.jit(function)(jax.tree.map(jax.device_put, problem.arrays, shardings), problem.cotangents))
 
 
-@pytest.mark.xfail(reason="_partition.over_mesh: a spec shorter than the rank is not compared", strict=False)
 def test_specs_that_conflict_with_the_op_are_named() -> None:
     problem = problems.make(Case(GQA))
     q, k, v = (problem.arrays[n] for n in "qkv")

@@ -17,7 +17,7 @@ from jaxator import _ffi
 Sample = Callable[[], float]
 """Measures something once: seconds, or a rate."""
 
-THREADS = os.cpu_count() or 1
+THREADS = len(os.sched_getaffinity(0))
 BUDGET_SECONDS = 30.0
 MINIMUM_RUNS = 3
 

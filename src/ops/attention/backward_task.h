@@ -114,14 +114,17 @@ template <class R> struct BackwardTask {
     KeySpan keys{std::numeric_limits<int64_t>::max(), 0};
     for (int64_t ti = 0; ti < kGroupTiles; ti++) {
       TileRows& rows = s.rows[g * kGroupTiles + ti];
-      set_rows(head, first + ti * kTileColumns, end, [&](int64_t row) { return args.lse[head.query_index(row)] == kInvisible; }, rows);
+      set_rows(
+          head, first + ti * kTileColumns, end, [&](int64_t row) { return args.lse[head.query_index(row)] == kInvisible; }, rows);
       start_tile(g * kGroupTiles + ti);
       if (!rows.keys.empty()) keys = {std::min(keys.begin, rows.keys.begin), std::max(keys.end, rows.keys.end)};
     }
     for (int64_t ti = 0; ti < kGroupTiles; ti++) s.rows[g * kGroupTiles + ti].keys = keys;
     if (keys.empty()) return;
     const auto row_at = [&](const void* base, int64_t size) {
-      return [&, base, size](int64_t r) { return live_row(g * kGroupTiles + r / kTileColumns, static_cast<int>(r % kTileColumns), base, size); };
+      return [&, base, size](int64_t r) {
+        return live_row(g * kGroupTiles + r / kTileColumns, static_cast<int>(r % kTileColumns), base, size);
+      };
     };
     pack_panels<Dot, T, kTileColumns>(row_at(args.q, desc.head_size), kGroupRows, desc.head_size, sizes.head_columns,
                                       kGroupWords * kTileColumns, s.query_columns + g * sizes.head_columns * kGroupWords);
@@ -174,7 +177,8 @@ template <class R> struct BackwardTask {
     };
     pack_rows<Dot, T>(row_at(args.k, desc.head_size), count, desc.head_size, s.keys);
     pack_rows<Dot, T>(row_at(args.v, desc.value_size), count, desc.value_size, s.values);
-    pack_panels<Dot, T, kTileRows>(row_at(args.k, desc.head_size), count, desc.head_size, sizes.head_rows, key_column_panel(), s.key_columns);
+    pack_panels<Dot, T, kTileRows>(row_at(args.k, desc.head_size), count, desc.head_size, sizes.head_rows, key_column_panel(),
+                                   s.key_columns);
   }
 
   /// Fills bias and mask of a row tile, and says whether there are any.
@@ -186,7 +190,8 @@ template <class R> struct BackwardTask {
 
   JAXATOR_INLINE void logits(Tile& c, int64_t i, int64_t p, bool adds) const {
     const TileRows& rows = s.rows[i];
-    const SegmentTest segments = segment_test(head, rows, *s.key_tile) == SegmentTest::none ? SegmentTest::none : SegmentTest::lanes;
+    const SegmentTest segments =
+        segment_test(head, rows, *s.key_tile) == SegmentTest::none ? SegmentTest::none : SegmentTest::lanes;
     clear(c);
     dot_rows<Dot>(c, sizes.head_words, s.keys + p / kTileRows * key_panel(), queries(i));
     finish_logits(c, desc.scale, rows, *s.key_tile, p, adds ? s.added : nullptr, segments);
@@ -199,7 +204,8 @@ template <class R> struct BackwardTask {
     for (int64_t p = begin; p < end; p += kTileRows) {
       Tile c;
       logits(c, i, p, adds);
-      for_tile([&](int r, int v) { c.at[r][v] = softmax_exp<R>(c.at[r][v] - load<f32v>(s.shift + i * kTileColumns + v * kLanes)); });
+      for_tile(
+          [&](int r, int v) { c.at[r][v] = softmax_exp<R>(c.at[r][v] - load<f32v>(s.shift + i * kTileColumns + v * kLanes)); });
       if (far) for_tile([&](int r, int v) { c.at[r][v] *= load<f32v>(s.factor + i * kTileColumns + v * kLanes); });
       store_tile(c, s.probabilities);
       store_rows(c, ti, p, s.p_rows);
@@ -279,7 +285,10 @@ template <class R> struct BackwardTask {
       for (int lane = 0; lane < kTileColumns; lane++) live[lane / kLanes][lane % kLanes] = rows.live[lane] ? -1 : 0;
       unpack_transposed<T>(
           dq(i), desc.head_size,
-          [&](int lane) { return lane < rows.rows ? static_cast<T*>(args.dq) + head.query_index(rows.first_row + lane) * desc.head_size : nullptr; },
+          [&](int lane) {
+            return lane < rows.rows ? static_cast<T*>(args.dq) + head.query_index(rows.first_row + lane) * desc.head_size
+                                    : nullptr;
+          },
           [&](int v, f32v x) { return select(live[v], x * scale, f32v{}); });
     }
   }
@@ -291,9 +300,12 @@ template <class R> struct BackwardTask {
     for (int64_t ti = 0; ti < kGroupTiles; ti++) {
       const TileRows& rows = s.rows[g * kGroupTiles + ti];
       if (!rows.any_live) continue;
-      if (desc.bias_shape[3] == 1) add_row_totals(rows, ds(ti), begin, valid);
-      else if (rows.same_bias) add_lane_totals(rows, ds(ti), begin, valid);
-      else add_lanes(rows, ds(ti), begin, valid);
+      if (desc.bias_shape[3] == 1)
+        add_row_totals(rows, ds(ti), begin, valid);
+      else if (rows.same_bias)
+        add_lane_totals(rows, ds(ti), begin, valid);
+      else
+        add_lanes(rows, ds(ti), begin, valid);
     }
   }
 
@@ -314,7 +326,8 @@ template <class R> struct BackwardTask {
 
   void add_lane_totals(const TileRows& rows, const float* tile, int64_t begin, int64_t end) const {
     float* to = args.dbias + rows.bias[first_live(rows)] + s.key_tile->begin;
-    for (int64_t p = begin; p < end; p++) to[p] += sum(load<f32v>(tile + p * kTileColumns) + load<f32v>(tile + p * kTileColumns + kLanes));
+    for (int64_t p = begin; p < end; p++)
+      to[p] += sum(load<f32v>(tile + p * kTileColumns) + load<f32v>(tile + p * kTileColumns + kLanes));
   }
 
   void add_lanes(const TileRows& rows, const float* tile, int64_t begin, int64_t end) const {
@@ -328,8 +341,10 @@ template <class R> struct BackwardTask {
         for (int i = 0; i < kLanes; i++) {
           if (!rows.live[v * kLanes + i]) continue;
           float* to = args.dbias + rows.bias[v * kLanes + i] + s.key_tile->begin + p;
-          if (n == kLanes) store_f32(to, load_f32(to) + (f32v)block[i]);
-          else store_f32(to, load_f32(to, n) + (f32v)block[i], n);
+          if (n == kLanes)
+            store_f32(to, load_f32(to) + (f32v)block[i]);
+          else
+            store_f32(to, load_f32(to, n) + (f32v)block[i], n);
         }
       }
   }

@@ -44,9 +44,11 @@ AttentionConfig pick_config(const AttentionDesc& desc, const CpuFeatures& cpu, C
 
   const bool bf16_dot = desc.type == DType::bf16 && isa == CpuIsa::v4_bf16;
   if (desc.dot == AttentionDot::bf16 && !bf16_dot)
-    throw UnsupportedError(std::string("dot=bf16: needs bfloat16 arrays and AVX512_BF16; type=") + name_of(desc.type) + ", isa=" + name_of(isa));
+    throw UnsupportedError(std::string("dot=bf16: needs bfloat16 arrays and AVX512_BF16; type=") + name_of(desc.type) +
+                           ", isa=" + name_of(isa));
   // Widening bfloat16 to float32 is exact and FMA is everywhere; the dot instruction pays only where it is faster.
-  const bool use_dot = desc.dot == AttentionDot::bf16 || (desc.dot == AttentionDot::by_cpu_model && bf16_dot && cpu.fast_bf16_dot);
+  const bool use_dot =
+      desc.dot == AttentionDot::bf16 || (desc.dot == AttentionDot::by_cpu_model && bf16_dot && cpu.fast_bf16_dot);
   config.dot = use_dot ? AttentionDot::bf16 : AttentionDot::f32;
 
   // Packed rows live in the second-level cache (1 MiB on Zen 5): four forms of 256 rows of 128 words are 512 KiB as

@@ -18,13 +18,17 @@ template <class R> struct BackwardPass {
   const int64_t slots, slot_bytes, sum_floats;
 
   BackwardPass(const AttentionDesc& d, const AttentionConfig& c, const AttentionBackwardArgs& a, int64_t slot_count)
-      : desc(d), config(c), args(a), operands(operands_of(d, a)), sizes(d, c), slots(backward_slots(c, slot_count)),
-        slot_bytes(backward_slot_bytes(d, c)), sum_floats(sums_floats(d, c)) {}
+      : desc(d),
+        config(c),
+        args(a),
+        operands(operands_of(d, a)),
+        sizes(d, c),
+        slots(backward_slots(c, slot_count)),
+        slot_bytes(backward_slot_bytes(d, c)),
+        sum_floats(sums_floats(d, c)) {}
 
   /// Sums of one pair and part, where they outlive their task.
-  float* kept_sums(int64_t index) const {
-    return reinterpret_cast<float*>(slot_scratch(slots)) + index * sum_floats;
-  }
+  float* kept_sums(int64_t index) const { return reinterpret_cast<float*>(slot_scratch(slots)) + index * sum_floats; }
   Task task_at(int64_t pair, Carver& carver) const {
     return {desc, config, args, HeadGroup(desc, operands, pair), sizes, carve_backward(carver, desc, config)};
   }
@@ -115,8 +119,10 @@ template <class R> struct BackwardPass {
       f32v total{};
       for (int64_t i = 0; i < count; i++) total += load<f32v>(rows[i] + at);
       total *= splat(scale);
-      if (elements - e >= kLanes) store_f32(to + e, total);
-      else store_f32(to + e, total, static_cast<int>(elements - e));
+      if (elements - e >= kLanes)
+        store_f32(to + e, total);
+      else
+        store_f32(to + e, total, static_cast<int>(elements - e));
     }
   }
 
@@ -148,13 +154,17 @@ template <class R> struct BackwardPass {
   int64_t bias_queries() const { return std::max<int64_t>(1, config.backward_rows / heads_per_group(desc)); }
   int64_t bias_row_pieces() const {
     const auto& shape = desc.bias_shape;
-    return (shape[2] == 1 ? 1 : ceil_div(desc.query_length, bias_queries())) * (shape[1] == 1 ? 1 : desc.kv_heads) * (shape[0] == 1 ? 1 : desc.batch);
+    return (shape[2] == 1 ? 1 : ceil_div(desc.query_length, bias_queries())) * (shape[1] == 1 ? 1 : desc.kv_heads) *
+           (shape[0] == 1 ? 1 : desc.batch);
   }
   /// Keys are cut only as far as it takes to make kMostParts pieces: every cut packs the rows once more.
   int64_t bias_keys() const {
-    return round_up(std::max<int64_t>(1, ceil_div(desc.key_length, ceil_div(kMostParts, bias_row_pieces()))), config.backward_key_tile);
+    return round_up(std::max<int64_t>(1, ceil_div(desc.key_length, ceil_div(kMostParts, bias_row_pieces()))),
+                    config.backward_key_tile);
   }
-  int64_t bias_pieces() const { return bias_row_pieces() * (desc.bias_shape[3] == 1 ? 1 : ceil_div(desc.key_length, bias_keys())); }
+  int64_t bias_pieces() const {
+    return bias_row_pieces() * (desc.bias_shape[3] == 1 ? 1 : ceil_div(desc.key_length, bias_keys()));
+  }
 
   void run(Executor& executor) const {
     const int64_t pairs = desc.batch * desc.kv_heads;
@@ -178,8 +188,8 @@ template <class R> struct BackwardPass {
 
 }  // namespace
 
-void attention_backward(const AttentionDesc& desc, const AttentionConfig& config, const AttentionBackwardArgs& args, int64_t slots,
-                        Executor& executor) {
+void attention_backward(const AttentionDesc& desc, const AttentionConfig& config, const AttentionBackwardArgs& args,
+                        int64_t slots, Executor& executor) {
   with_route(desc, config, [&](auto route) { BackwardPass<decltype(route)>(desc, config, args, slots).run(executor); });
 }
 

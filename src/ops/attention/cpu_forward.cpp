@@ -67,7 +67,8 @@ template <class R> struct ForwardTask {
       };
     };
     pack_rows<Dot, T>(row_at(args.k, desc.head_size), count, desc.head_size, s.keys);
-    pack_panels<Dot, T, kTileRows>(row_at(args.v, desc.value_size), count, desc.value_size, sizes.value_rows, value_panel(), s.values);
+    pack_panels<Dot, T, kTileRows>(row_at(args.v, desc.value_size), count, desc.value_size, sizes.value_rows, value_panel(),
+                                   s.values);
   }
 
   /// One row tile with the packed keys.
@@ -152,7 +153,10 @@ template <class R> struct ForwardTask {
     }
     unpack_transposed<T>(
         out(i), desc.value_size,
-        [&](int lane) { return lane < rows.rows ? static_cast<T*>(args.out) + head.query_index(rows.first_row + lane) * desc.value_size : nullptr; },
+        [&](int lane) {
+          return lane < rows.rows ? static_cast<T*>(args.out) + head.query_index(rows.first_row + lane) * desc.value_size
+                                  : nullptr;
+        },
         [&](int v, f32v x) { return select(none[v], f32v{}, x * inverse[v]); });
     for (int lane = 0; lane < rows.rows; lane++) {
       const bool empty = none[lane / kLanes][lane % kLanes] != 0;
@@ -172,7 +176,11 @@ void attention_forward(const AttentionDesc& desc, const AttentionConfig& config,
     const int64_t slot_bytes = forward_slot_bytes(desc, config);
     auto body = [&](int64_t task, int64_t slot) {
       Carver carver(static_cast<char*>(args.scratch) + slot * slot_bytes);
-      const ForwardTask<decltype(route)> work{desc, config, args, HeadGroup(desc, operands, task % pairs), PackedSizes(desc, config),
+      const ForwardTask<decltype(route)> work{desc,
+                                              config,
+                                              args,
+                                              HeadGroup(desc, operands, task % pairs),
+                                              PackedSizes(desc, config),
                                               carve_forward(carver, desc, config)};
       work.run((runs - 1 - task / pairs) * config.forward_rows);  // under causal the last rows have the most keys
     };

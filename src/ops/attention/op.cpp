@@ -22,7 +22,8 @@ void check_broadcast(const char* name, const int64_t (&shape)[4], const Attentio
   const int64_t full[4] = {desc.batch, desc.heads, desc.query_length, desc.key_length};
   for (int i = 0; i < 4; i++)
     if (shape[i] != 1 && shape[i] != full[i])
-      throw Error(std::string(name) + "[" + std::to_string(i) + "]=" + std::to_string(shape[i]) + ": must be 1 or " + std::to_string(full[i]));
+      throw Error(std::string(name) + "[" + std::to_string(i) + "]=" + std::to_string(shape[i]) + ": must be 1 or " +
+                  std::to_string(full[i]));
 }
 
 void zero(void* p, int64_t bytes) {
@@ -40,7 +41,8 @@ void AttentionDesc::validate() const {
   check_size("kv_heads", kv_heads, 0, kFar);
   check_size("head_size", head_size, 1, 256);
   check_size("value_size", value_size, 1, 256);
-  if (kv_heads == 0 ? heads != 0 : heads % kv_heads != 0) refuse("heads", heads, "must be a multiple of kv_heads=" + std::to_string(kv_heads));
+  if (kv_heads == 0 ? heads != 0 : heads % kv_heads != 0)
+    refuse("heads", heads, "must be a multiple of kv_heads=" + std::to_string(kv_heads));
   if (!std::isfinite(scale)) throw Error("scale=" + std::to_string(scale) + ": must be finite");
   if (window_left < -1) refuse("window_left", window_left, "must be -1 (unbounded) or not negative");
   if (window_right < -1) refuse("window_right", window_right, "must be -1 (unbounded) or not negative");
@@ -99,10 +101,11 @@ std::string attention_describe(const AttentionDesc& desc) {
   const CpuIsa isa = cpu_isa();
   const AttentionConfig config = pick_config(desc, cpu_features(), isa);
   const auto field = [](const char* name, int64_t value) { return std::string(", \"") + name + "\": " + std::to_string(value); };
-  return std::string("{\"kernel\": \"") + (config.dot == AttentionDot::bf16 ? "flash_bf16dot" : "flash_f32") + "\", \"isa\": \"" + name_of(isa) + "\"" +
-         field("query_tile", config.tile_columns()) + field("forward_key_tile", config.forward_key_tile) +
+  return std::string("{\"kernel\": \"") + (config.dot == AttentionDot::bf16 ? "flash_bf16dot" : "flash_f32") + "\", \"isa\": \"" +
+         name_of(isa) + "\"" + field("query_tile", config.tile_columns()) + field("forward_key_tile", config.forward_key_tile) +
          field("forward_task_rows", config.forward_rows) + field("backward_key_tile", config.backward_key_tile) +
-         field("backward_task_rows", config.backward_rows) + field("backward_parts", config.parts) + field("slots", attention_slots(desc)) + "}";
+         field("backward_task_rows", config.backward_rows) + field("backward_parts", config.parts) +
+         field("slots", attention_slots(desc)) + "}";
 }
 
 }  // namespace jaxator

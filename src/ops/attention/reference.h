@@ -17,8 +17,12 @@ struct AttentionInputs {
   std::vector<int32_t> query_lengths, key_lengths, query_segment_ids, key_segment_ids;
 };
 
-struct AttentionOutputs { std::vector<double> out, lse; };
-struct AttentionGradients { std::vector<double> dq, dk, dv, dbias; };
+struct AttentionOutputs {
+  std::vector<double> out, lse;
+};
+struct AttentionGradients {
+  std::vector<double> dq, dk, dv, dbias;
+};
 
 inline int64_t attention_element(const int64_t (&shape)[4], int64_t b, int64_t n, int64_t t, int64_t s) {
   const int64_t at[4] = {b, n, t, s};
@@ -53,7 +57,8 @@ inline std::vector<double> attention_logits(const AttentionDesc& d, const Attent
     if (!attention_visible(d, x, b, n, t, s)) continue;
     double dot = 0;
     for (int64_t h = 0; h < d.head_size; h++)
-      dot += x.q[((b * d.query_length + t) * d.heads + n) * d.head_size + h] * x.k[((b * d.key_length + s) * d.kv_heads + kv) * d.head_size + h];
+      dot += x.q[((b * d.query_length + t) * d.heads + n) * d.head_size + h] *
+             x.k[((b * d.key_length + s) * d.kv_heads + kv) * d.head_size + h];
     logits[s] = d.scale * dot + (d.has_bias ? x.bias[attention_element(d.bias_shape, b, n, t, s)] : 0);
   }
   return logits;
@@ -74,7 +79,8 @@ inline double attention_softmax(std::vector<double>& row) {
 }
 
 inline AttentionOutputs attention(const AttentionDesc& d, const AttentionInputs& x) {
-  AttentionOutputs y{std::vector<double>(d.batch * d.query_length * d.heads * d.value_size), std::vector<double>(d.batch * d.query_length * d.heads)};
+  AttentionOutputs y{std::vector<double>(d.batch * d.query_length * d.heads * d.value_size),
+                     std::vector<double>(d.batch * d.query_length * d.heads)};
   for (int64_t b = 0; b < d.batch; b++)
     for (int64_t t = 0; t < d.query_length; t++)
       for (int64_t n = 0; n < d.heads; n++) {
@@ -93,7 +99,8 @@ inline AttentionOutputs attention(const AttentionDesc& d, const AttentionInputs&
 inline AttentionGradients attention_gradients(const AttentionDesc& d, const AttentionInputs& x, const std::vector<double>& dout,
                                               const std::vector<double>& dlse) {
   const AttentionOutputs y = attention(d, x);
-  AttentionGradients g{std::vector<double>(x.q.size()), std::vector<double>(x.k.size()), std::vector<double>(x.v.size()), std::vector<double>(x.bias.size())};
+  AttentionGradients g{std::vector<double>(x.q.size()), std::vector<double>(x.k.size()), std::vector<double>(x.v.size()),
+                       std::vector<double>(x.bias.size())};
   for (int64_t b = 0; b < d.batch; b++)
     for (int64_t t = 0; t < d.query_length; t++)
       for (int64_t n = 0; n < d.heads; n++) {

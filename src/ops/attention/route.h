@@ -16,7 +16,8 @@ template <class Dot_, class T_> struct Route {
 };
 
 /// Calls launch(Route{}).
-template <class Launch> void with_route(const AttentionDesc& desc, [[maybe_unused]] const AttentionConfig& config, Launch&& launch) {
+template <class Launch> void with_route(const AttentionDesc& desc, [[maybe_unused]] const AttentionConfig& config,
+                                        Launch&& launch) {
 #if defined(__AVX512BF16__)
   if (config.dot == AttentionDot::bf16) return launch(Route<DotBf16, Bf16>{});
 #endif
@@ -26,8 +27,10 @@ template <class Launch> void with_route(const AttentionDesc& desc, [[maybe_unuse
 }
 
 template <class R> JAXATOR_INLINE f32v softmax_exp(f32v x) {
-  if constexpr (R::precise) return exp_precise(x);
-  else return exp_fast(x);
+  if constexpr (R::precise)
+    return exp_precise(x);
+  else
+    return exp_fast(x);
 }
 
 }  // namespace jaxator::JAXATOR_ISA

@@ -36,7 +36,7 @@ struct TileRows {
   bool live[kMax];                 // a row of the problem that is not padding
   int64_t first_row, rows;         // of the batch entry and key/value head
   bool any_live, same_bias, same_mask;
-  bool far;  // backward: some lse is too large for exp(logit - lse), see BackwardTask::normalise
+  bool far;                          // backward: some lse is too large for exp(logit - lse), see BackwardTask::normalise
   int32_t segment_min, segment_max;  // of live rows
   KeySpan keys;                      // to visit
   KeySpan inner;                     // here every live row sees every key, segments aside
@@ -52,8 +52,8 @@ struct TileKeys {
 };
 
 struct PackedSizes {
-  int64_t head_words, value_words;  // words of a row of q or k; of v or dout
-  int64_t head_rows, value_rows;    // columns of q or v as rows of register tiles
+  int64_t head_words, value_words;      // words of a row of q or k; of v or dout
+  int64_t head_rows, value_rows;        // columns of q or v as rows of register tiles
   int64_t head_columns, value_columns;  // the same as columns of register tiles
 
   PackedSizes(const AttentionDesc& desc, const AttentionConfig& config)
@@ -102,27 +102,26 @@ inline constexpr int64_t kGroupRows = 64;
 
 struct BackwardScratch {
   TileKeys* key_tile;
-  uint32_t* keys;          // by rows, as in the forward pass
-  uint32_t* values;        // by rows: [key tile / tile rows][value words / lanes][tile rows][lanes]
-  uint32_t* key_columns;   // [head rows / tile rows][key tile / group][tile rows]
-  float* probabilities;    // of one register tile: [tile rows][tile columns]
-  uint32_t* p_rows;        // [key tile / tile rows][group words / lanes][tile rows][lanes]
-  uint32_t* ds_rows;       // the same
-  uint32_t* ds_columns;    // per row tile of the group: [key tile / group][tile columns]
-  float* ds;               // with a bias gradient, per row tile of the group: [key tile][tile columns]
-  float* added;            // [key tile][tile columns]
-  int64_t tiles;           // row tiles of `backward_rows`; what follows is per row tile
+  uint32_t* keys;         // by rows, as in the forward pass
+  uint32_t* values;       // by rows: [key tile / tile rows][value words / lanes][tile rows][lanes]
+  uint32_t* key_columns;  // [head rows / tile rows][key tile / group][tile rows]
+  float* probabilities;   // of one register tile: [tile rows][tile columns]
+  uint32_t* p_rows;       // [key tile / tile rows][group words / lanes][tile rows][lanes]
+  uint32_t* ds_rows;      // the same
+  uint32_t* ds_columns;   // per row tile of the group: [key tile / group][tile columns]
+  float* ds;              // with a bias gradient, per row tile of the group: [key tile][tile columns]
+  float* added;           // [key tile][tile columns]
+  int64_t tiles;          // row tiles of `backward_rows`; what follows is per row tile
   TileRows* rows;
   uint32_t* queries;  // [head words][tile columns]
   uint32_t* douts;    // [value words][tile columns]
   float* dq;          // [head rows][tile columns]
   float* shift;       // [tile columns]: probability = exp(logit - shift) * factor
   float* factor;      // for far rows, else unused
-  float* top;         // for far rows: running maximum
   float* delta;
-  int64_t groups;            // what follows is per group
-  uint32_t* query_columns;   // [head columns / tile columns][group words][tile columns]
-  uint32_t* dout_columns;    // [value columns / tile columns][group words][tile columns]
+  int64_t groups;           // what follows is per group
+  uint32_t* query_columns;  // [head columns / tile columns][group words][tile columns]
+  uint32_t* dout_columns;   // [value columns / tile columns][group words][tile columns]
 };
 
 inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc, const AttentionConfig& config) {
@@ -147,7 +146,6 @@ inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc,
   s.dq = carver.take<float>(s.tiles * sizes.head_rows * columns);
   s.shift = carver.take<float>(s.tiles * columns);
   s.factor = carver.take<float>(s.tiles * columns);
-  s.top = carver.take<float>(s.tiles * columns);
   s.delta = carver.take<float>(s.tiles * columns);
   s.groups = s.tiles / tiles;
   s.query_columns = carver.take<uint32_t>(s.groups * sizes.head_columns * words);

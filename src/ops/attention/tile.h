@@ -21,9 +21,15 @@ struct Operands {
 };
 
 template <class Args> Operands operands_of(const AttentionDesc& desc, const Args& args) {
-  return {args.q, args.k, args.v, desc.has_bias ? args.bias : nullptr, desc.has_mask ? args.mask : nullptr,
-          desc.has_query_lengths ? args.query_lengths : nullptr, desc.has_key_lengths ? args.key_lengths : nullptr,
-          desc.has_segment_ids ? args.query_segment_ids : nullptr, desc.has_segment_ids ? args.key_segment_ids : nullptr};
+  return {args.q,
+          args.k,
+          args.v,
+          desc.has_bias ? args.bias : nullptr,
+          desc.has_mask ? args.mask : nullptr,
+          desc.has_query_lengths ? args.query_lengths : nullptr,
+          desc.has_key_lengths ? args.key_lengths : nullptr,
+          desc.has_segment_ids ? args.query_segment_ids : nullptr,
+          desc.has_segment_ids ? args.key_segment_ids : nullptr};
 }
 
 /// One batch entry and key/value head.
@@ -34,7 +40,11 @@ struct HeadGroup {
   BatchLimits limits;
 
   HeadGroup(const AttentionDesc& d, const Operands& operands, int64_t index)
-      : desc(d), in(operands), batch(index / d.kv_heads), kv_head(index % d.kv_heads), group(heads_per_group(d)),
+      : desc(d),
+        in(operands),
+        batch(index / d.kv_heads),
+        kv_head(index % d.kv_heads),
+        group(heads_per_group(d)),
         limits(limits_of(d, operands.query_lengths, operands.key_lengths, batch)) {}
 
   int64_t head(int64_t row) const { return kv_head * group + row % group; }
@@ -169,10 +179,10 @@ JAXATOR_INLINE i32v mask_row(const uint8_t* mask, int64_t at, bool along_keys, i
   if (!along_keys) return splat(static_cast<int32_t>(mask[at])) != 0;
   typedef uint8_t bytes __attribute__((vector_size(kLanes)));
   const uint8_t* p = mask + at + j;
-  if (n == kLanes) return (i32v)__builtin_convertvector(load<bytes>(p), u32v) != 0;
+  if (n == kLanes) return (i32v) __builtin_convertvector(load<bytes>(p), u32v) != 0;
   bytes b{};
   __builtin_memcpy(&b, p, static_cast<size_t>(n));
-  return (i32v)__builtin_convertvector(b, u32v) != 0;
+  return (i32v) __builtin_convertvector(b, u32v) != 0;
 }
 
 /// What bias and mask add to a row tile's logits; Bias is the bias's element type.
@@ -207,8 +217,7 @@ template <class Bias> struct Added {
       for (int v = 0; v < kTileVectors; v++) {
         u32v block[kLanes];
 #pragma GCC unroll 16
-        for (int i = 0; i < kLanes; i++)
-          block[i] = n > 0 && rows.live[v * kLanes + i] ? (u32v)row(v * kLanes + i, p, n) : u32v{};
+        for (int i = 0; i < kLanes; i++) block[i] = n > 0 && rows.live[v * kLanes + i] ? (u32v)row(v * kLanes + i, p, n) : u32v{};
         transpose(block);
         for (int i = 0; i < filled; i++) store(added + (p + i) * kTileColumns + v * kLanes, block[i]);
       }
@@ -216,10 +225,14 @@ template <class Bias> struct Added {
   }
 };
 
-inline void set_added(const HeadGroup& head, const TileRows& rows, const TileKeys& keys, int64_t begin, int64_t end, float* added) {
-  if (head.desc.bias_type == DType::f32) Added<float>{head, rows, keys}.fill(begin, end, added);
-  else if (head.desc.bias_type == DType::bf16) Added<Bf16>{head, rows, keys}.fill(begin, end, added);
-  else Added<Fp16>{head, rows, keys}.fill(begin, end, added);
+inline void set_added(const HeadGroup& head, const TileRows& rows, const TileKeys& keys, int64_t begin, int64_t end,
+                      float* added) {
+  if (head.desc.bias_type == DType::f32)
+    Added<float>{head, rows, keys}.fill(begin, end, added);
+  else if (head.desc.bias_type == DType::bf16)
+    Added<Bf16>{head, rows, keys}.fill(begin, end, added);
+  else
+    Added<Fp16>{head, rows, keys}.fill(begin, end, added);
 }
 
 }  // namespace jaxator::JAXATOR_ISA

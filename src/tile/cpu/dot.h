@@ -32,7 +32,8 @@ struct DotBf16 {
   /// Rounded: lanes of `first` in the low halves of the words, lanes of `second` in the high ones.
   static JAXATOR_INLINE u32v interleave(f32v first, f32v second) {
     typedef uint16_t u16v __attribute__((vector_size(64)));
-    constexpr u16v order = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    constexpr u16v order = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                            8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     return (u32v)_mm512_permutexvar_epi16((__m512i)order, (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first));
   }
   /// Rounded: neighbouring lanes of first, then of second, in the words.
@@ -40,7 +41,9 @@ struct DotBf16 {
 };
 #endif
 
-struct Tile { f32v at[kTileRows][kTileVectors]; };
+struct Tile {
+  f32v at[kTileRows][kTileVectors];
+};
 
 /// Calls body(row, vector) with constants, so that a tile's elements stay in registers.
 template <class Body> JAXATOR_INLINE void for_tile(Body&& body) {
@@ -72,8 +75,9 @@ template <class Dot, int row_stride> JAXATOR_INLINE void dot_step(Tile& c, const
   }
 }
 
-/// c += A B over `words` steps. A by rows: [words / kLanes][kTileRows][kLanes], what copying row pieces gives; every
-/// broadcast is a constant offset from one pointer, and rows never share a cache set. B: [words][kTileColumns].
+/// c += A B over `words` steps. A by rows: [words / kLanes][kTileRows][kLanes], what copying row pieces gives; every broadcast is
+/// a constant offset from one pointer, and rows never share a cache set. B: [words][kTileColumns]. Both are read in order, so
+/// hardware prefetches them: software prefetch of A changed attention by less than the noise of 1 % on Zen 5.
 template <class Dot> JAXATOR_INLINE void dot_rows(Tile& c, int64_t words, const uint32_t* a, const uint32_t* b) {
   for (; words >= kLanes; words -= kLanes, a += kTileRows * kLanes)
 #pragma GCC unroll 4

@@ -28,8 +28,10 @@ template <class Dot, class T> JAXATOR_INLINE u32v load_neighbours(const T* row, 
   } else {
     const auto bits = [n](const T* p) {
       u16h half{};
-      if (p != nullptr && n >= kLanes) half = load<u16h>(p);
-      else if (p != nullptr && n > 0) __builtin_memcpy(&half, p, static_cast<size_t>(n) * 2);
+      if (p != nullptr && n >= kLanes)
+        half = load<u16h>(p);
+      else if (p != nullptr && n > 0)
+        __builtin_memcpy(&half, p, static_cast<size_t>(n) * 2);
       return __builtin_convertvector(half, u32v);
     };
     return bits(row) | (bits(next) << 16);
@@ -92,7 +94,8 @@ void pack_panels(RowAt&& row_at, int64_t rows, int64_t elements, int64_t padded,
 
 /// Writes columns of [elements][kTileColumns] as rows of an array: out_at(lane) is where, or null to skip. scaled(v, x) maps
 /// a vector of lanes v before the transposition.
-template <class T, class OutAt, class Scaled> void unpack_transposed(const float* in, int64_t elements, OutAt&& out_at, Scaled&& scaled) {
+template <class T, class OutAt, class Scaled> void unpack_transposed(const float* in, int64_t elements, OutAt&& out_at,
+                                                                     Scaled&& scaled) {
   for (int v = 0; v < kTileVectors; v++) {
     T* out[kLanes];
     for (int i = 0; i < kLanes; i++) out[i] = out_at(v * kLanes + i);
@@ -104,8 +107,10 @@ template <class T, class OutAt, class Scaled> void unpack_transposed(const float
       const int64_t left = elements - e;
       for (int i = 0; i < kLanes; i++) {
         if (out[i] == nullptr) continue;
-        if (left >= kLanes) store_f32(out[i] + e, (f32v)block[i]);
-        else store_f32(out[i] + e, (f32v)block[i], static_cast<int>(left));
+        if (left >= kLanes)
+          store_f32(out[i] + e, (f32v)block[i]);
+        else
+          store_f32(out[i] + e, (f32v)block[i], static_cast<int>(left));
       }
     }
   }
