@@ -75,8 +75,7 @@ def choose(op: str, dtype: str | None = None, case: str | None = None) -> list[T
 
 
 def run(tasks: Iterable[Task], repeats: int, as_json: bool, save: Path | None) -> None:
-    """Measures and prints, row by row for machines; for people, a table at the end. This process then keeps freed memory."""
-    timing.keep_memory()
+    """Measures and prints, row by row for machines; for people, a table at the end."""
     rows = []
     console = console_for_people()
     with console.status("") if not as_json else _Silent() as status:
@@ -197,7 +196,7 @@ def _measure_dispatch(repeats: int) -> Row:
 
 
 def table(rows: Iterable[Row]) -> Table:
-    title = "Medians of interleaved runs in one process that keeps its freed memory"
+    title = "Medians of interleaved runs in one process, each after untimed ones"
     result = Table("op", "case", "dtype", "implementation", title=title)
     for name in ("time", "rate", "of limit", "peer's rate", "ratio"):
         result.add_column(name, justify="right")

@@ -47,9 +47,7 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
     return load_pair(x + c, which);
   };
   const float squares = sum_pairs<1, 4>(columns, [&](int64_t c, auto which, Sums<1>& sums) {
-                          prefetch_pair(x + columns + c);  // the next row is on its way before the first store of this one
-                          if constexpr (V::residual) prefetch_pair(residual + columns + c);
-                          const Pair s = input(c, which);
+                          const Pair s = V::residual ? input(c, which) : load_unordered(x + c, which);
                           sums.value[0] += s * s;
                         }).total(0);
 
@@ -58,6 +56,10 @@ template <class V> void forward_row(const RmsNormDesc& desc, const RmsNormForwar
   T* to[results] = {static_cast<T*>(args.y) + at};
   if constexpr (V::residual) to[1] = static_cast<T*>(args.sum) + at;
   write_pairs<results>(stream, columns, to, [&](int64_t c, auto which, T* const(&result)[results]) {
+    // The next row comes in while this one is scaled, not while it is summed: reading would then stop for the rest of the
+    // row (measured on Zen 5, 4096 x 4096 bfloat16: 1.7 against 2.5 ms, memcpy 1.6 ms).
+    prefetch_pair(x + columns + c);
+    if constexpr (V::residual) prefetch_pair(residual + columns + c);
     const Pair s = input(c, which);
     Pair y = s * scale;
     if constexpr (V::weight) y = y * load_pair(weight + c, which);
