@@ -45,6 +45,7 @@ struct AttentionDesc {
   bool has_query_lengths = false;        // int32 [B], cut to 0..T
   bool has_key_lengths = false;          // int32 [B], cut to 0..S
   bool has_segment_ids = false;          // int32 [B,T] and [B,S]; equal ids attend
+  bool kv_gradients_f32 = false;         // dk and dv are float32: they are partial sums of a computation cut by heads
   bool bias_gradient = false;            // backward also writes dbias
   AttentionDot dot = AttentionDot::by_cpu_model;
 

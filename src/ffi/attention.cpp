@@ -25,6 +25,7 @@ AttentionDesc desc_of(const Attributes& attributes) {
   desc.has_query_lengths = attributes.get<bool>("has_query_lengths");
   desc.has_key_lengths = attributes.get<bool>("has_key_lengths");
   desc.has_segment_ids = attributes.get<bool>("has_segment_ids");
+  desc.kv_gradients_f32 = attributes.get<bool>("kv_gradients_f32");
   desc.bias_gradient = attributes.get<bool>("bias_gradient");
   const int64_t dot = attributes.get<int64_t>("dot");
   if (dot < 0 || dot > 2) throw Error("dot=" + std::to_string(dot) + ": must be 0 (by CPU model), 1 (float32) or 2 (bfloat16)");

@@ -176,7 +176,8 @@ inline AttentionForward run_forward(const AttentionProblem& p, const AttentionDe
 
 inline AttentionBackward run_backward(const AttentionProblem& p, const AttentionDesc& d, const AttentionForward& y,
                                       Executor& executor, int64_t slots) {
-  AttentionBackward g{TestArray(d.type, p.q.size()), TestArray(d.type, p.k.size()), TestArray(d.type, p.v.size()),
+  const DType kv_type = d.kv_gradients_f32 ? DType::f32 : d.type;
+  AttentionBackward g{TestArray(d.type, p.q.size()), TestArray(kv_type, p.k.size()), TestArray(kv_type, p.v.size()),
                       TestArray(DType::f32, d.bias_gradient ? p.bias.size() : 0)};
   const Scratch scratch(attention_backward_scratch_bytes(d, slots));
   AttentionBackwardArgs args;

@@ -128,6 +128,32 @@ TEST(Attention, OneSegmentWithPadding) {
   }
 }
 
+TEST(Attention, Float32KeyGradientsAreTheUnroundedOnes) {
+  for_each_isa([] {
+    for (DType type : {DType::bf16, DType::f16}) {
+      AttentionDesc d = attention_desc(type, {2, 333, 277, 4, 1, 24, 16});
+      d.causal = true;
+      const AttentionProblem p(d, 11);
+      SerialExecutor executor;
+      const AttentionForward y = run_forward(p, d, executor, 1);
+      const AttentionBackward rounded = run_backward(p, d, y, executor, 1);
+      d.kv_gradients_f32 = true;
+      const AttentionBackward wide = run_backward(p, d, y, executor, 1);
+      EXPECT_EQ(rounded.dq.bytes(), wide.dq.bytes());
+      int64_t exact = 0;
+      for (const auto& [narrow, full] : {std::pair{&rounded.dk, &wide.dk}, std::pair{&rounded.dv, &wide.dv}}) {
+        TestArray again(type, full->size());
+        for (int64_t i = 0; i < full->size(); i++) {
+          again.set(i, static_cast<float>((*full)[i]));
+          exact += (*full)[i] == (*narrow)[i];
+        }
+        EXPECT_EQ(again.bytes(), narrow->bytes());
+      }
+      EXPECT_LT(exact, wide.dk.size());  // they do hold more bits
+    }
+  });
+}
+
 TEST(Attention, FiniteMinimumIsALogit) {
   // A row whose logits are all finfo.min is the mean of its values, as in jax.nn, and so are its gradients: v's is dout / S, q's
   // is 0 up to rounding since logits that differ only by what finfo.min absorbs do not depend on q. Row 1 has larger logits too.

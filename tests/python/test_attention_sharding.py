@@ -165,30 +165,11 @@ def test_values_collectives_and_local_shapes(name: str, route: str) -> None:
 @every_route
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision(dtype: str, route: str) -> None:
-    """Each shard's dk and dv are rounded once to the dtype before the sum: half an ulp of every partial sum more."""
+    """The partial sums of dk and dv are added in float32 and rounded once: the bound is that of one device."""
     setup = SETUPS["everything MQA"]
     problem = problems.make(setup.case, dtype)
     results, _ = run(setup, problem, route)
-    exact = problem.exact(2.0**-8 if dtype == "bfloat16" else 0)
-    partial = sum_of_partial_magnitudes(problem, 2)
-    for name in ("dk", "dv"):
-        extra = 2 * problems.reference.UNIT[dtype] * partial[name]
-        exact[name] = problems.reference.Bounded(exact[name].value, exact[name].error + extra)
-    problem.check(results, exact, f"{dtype} {route}", slack=1.05)
-
-
-def sum_of_partial_magnitudes(problem: problems.Problem, ways: int):
-    """Sum over the shards of the query heads of |partial dk| and |partial dv|."""
-    total = {"dk": 0, "dv": 0}
-    n = problem.inputs.q.shape[2]
-    for heads in np.split(np.arange(n), ways):
-        bias, mask = (
-            a[:, heads] if a is not None and a.shape[1] > 1 else a for a in (problem.inputs.bias, problem.inputs.mask)
-        )
-        part = problem.with_arrays(q=problem.inputs.q[:, :, heads], bias=bias, mask=mask).inputs
-        exact = problems.reference.attention(part, problem.dout[:, :, heads], problem.dlse[:, :, heads])
-        total = {name: total[name] + np.abs(exact[name].value) for name in total}
-    return total
+    problem.check(results, problem.exact(2.0**-8 if dtype == "bfloat16" else 0), f"{dtype} {route}")
 
 
 # ---- what the rule cannot follow: gathered, and right ----------------------------------------------------------------

@@ -230,4 +230,4 @@ def _apply(options: Options, operands: tuple[jax.Array, ...], mesh: Any, in_spec
         raise ValueError(f"in_specs={in_specs}: needs mesh")
     if options.choice == "xla":
         return _dispatch.formulate(options.choice, formula.attention, options, *operands)
-    return op_call(call.attention, options, _partition.align(rule, operands))
+    return op_call(call.attention, options, _partition.align(rule, call.widened(operands)))

@@ -37,22 +37,23 @@ def _forward(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
     def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
         slots, size = _scratch(options, operands, backward=False, bias_gradient=False)
         results = [_ffi.empty((*q.shape[:3], v.shape[3]), q.dtype), _ffi.empty(q.shape[:3], jnp.float32), _ffi.empty((size,), jnp.uint8)]
-        attributes = dict(options.attributes(), bias_gradient=False, slots=np.int64(slots))
+        attributes = dict(options.attributes(), bias_gradient=False, kv_gradients_f32=False, slots=np.int64(slots))
         return _ffi.call("attention_forward", results, *operands, **attributes)[:2]
 
     return _dispatch.run(options.choice, kernel, functools.partial(formula.attention, options), *operands)
 
 
-def _backward(options: Options, bias_gradient: bool, *operands: jax.Array) -> tuple[jax.Array, ...]:
+def _backward(options: Options, bias_gradient: bool, kv_float32: bool, *operands: jax.Array) -> tuple[jax.Array, ...]:
     """Inputs, out, lse, dout, dlse -> dq, dk, dv, [dbias float32]."""
     inputs = operands[:-4]
     differentiated = 3 + bias_gradient
+    dtypes = (inputs[0].dtype, *(jnp.float32 if kv_float32 else a.dtype for a in inputs[1:3]))
 
     def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
         slots, size = _scratch(options, inputs, backward=True, bias_gradient=bias_gradient)
-        results = [_ffi.empty(a.shape, a.dtype) for a in inputs[:3]]
+        results = [_ffi.empty(a.shape, d) for a, d in zip(inputs[:3], dtypes, strict=True)]
         results += [_ffi.empty(a.shape, jnp.float32) for a in inputs[3:differentiated]] + [_ffi.empty((size,), jnp.uint8)]
-        attributes = dict(options.attributes(), bias_gradient=bias_gradient, slots=np.int64(slots))
+        attributes = dict(options.attributes(), bias_gradient=bias_gradient, kv_gradients_f32=kv_float32, slots=np.int64(slots))
         return _ffi.call("attention_backward", results, *operands, **attributes)[:differentiated]
 
     def xla(*operands: jax.Array) -> tuple[jax.Array, ...]:
@@ -62,7 +63,8 @@ def _backward(options: Options, bias_gradient: bool, *operands: jax.Array) -> tu
             return formula.attention(options, *leading, *inputs[differentiated:])
 
         leading = tuple(a.astype(jnp.float32) if i == 3 else a for i, a in enumerate(inputs[:differentiated]))
-        return jax.vjp(function, *leading)[1]((dout, dlse))
+        gradients = jax.vjp(function, *leading)[1]((dout, dlse))
+        return *(g.astype(d) for g, d in zip(gradients[:3], dtypes, strict=True)), *gradients[3:]
 
     return _dispatch.run(options.choice, kernel, xla, *operands)
 
@@ -77,9 +79,11 @@ class Direction:
     options: Options
     backward: bool = False
     bias_gradient: bool = False
+    kv_float32: bool = False
+    """dk and dv as float32: where the heads of one key/value head are cut over devices they are partial sums."""
 
     def local(self, *operands: jax.Array) -> tuple[jax.Array, ...]:
-        return _backward(self.options, self.bias_gradient, *operands) if self.backward else _forward(self.options, *operands)
+        return _backward(self.options, self.bias_gradient, self.kv_float32, *operands) if self.backward else _forward(self.options, *operands)
 
     def rule(self, operands: Sequence[Any]) -> _partition.Rule:
         return self.options.rule(operands, self.backward, self.bias_gradient)
@@ -133,15 +137,38 @@ def _batched(direction: Direction) -> Callable[..., Any]:
 # ---- gradient --------------------------------------------------------------------------------------------------------
 
 
+def is_multi_query(q: jax.Array, k: jax.Array) -> bool:
+    return k.shape[2] == 1 < q.shape[2]
+
+
+def widened(operands: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """The operands of `attention`: with one key/value head, key and value as float32.
+
+    Devices that share such a head each hold a partial sum of dk and dv. JAX adds them up in the type of the operand, so that
+    type is float32 and the cast back comes after the sum. XLA folds the two casts of the values themselves.
+    """
+    if not is_multi_query(*operands[:2]):
+        return operands
+    q, k, v, *rest = operands
+    wide = jnp.promote_types(q.dtype, jnp.float32)
+    return q, k.astype(wide), v.astype(wide), *rest
+
+
+def _narrowed(operands: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    q, k, v, *rest = operands
+    return q, k.astype(q.dtype), v.astype(q.dtype), *rest
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def attention(options: Options, operands: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-    out, lse = Direction(options)(*operands)
+    out, lse = Direction(options)(*_narrowed(operands))
     return out, lse
 
 
 def _attention_fwd(options: Options, operands: tuple[Any, ...]) -> tuple[Any, Any]:
     values = tuple(o.value for o in operands)
     out, lse = attention(options, values)
+    values = _narrowed(values)
     out, lse = checkpoint_name(out, "jaxator.attention.out"), checkpoint_name(lse, "jaxator.attention.lse")
     # The structure of this entry, not a value, says whether the bias needs its gradient: that choice is static.
     bias_gradient = ((),) if options.has(BIAS) and operands[3].perturbed else ()
@@ -149,14 +176,15 @@ def _attention_fwd(options: Options, operands: tuple[Any, ...]) -> tuple[Any, An
 
 
 @_rows.first_order("dot_product_attention")
-def _gradients(options: tuple[Options, bool], *operands: jax.Array) -> tuple[jax.Array, ...]:
-    return Direction(options[0], backward=True, bias_gradient=options[1])(*operands)
+def _gradients(direction: Direction, *operands: jax.Array) -> tuple[jax.Array, ...]:
+    return direction(*operands)
 
 
 def _attention_bwd(options: Options, residuals: Any, cotangents: Any) -> tuple[Any]:
     operands, out, lse, bias_gradient = residuals
     dout, dlse = (jnp.zeros(c.shape, c.dtype) if isinstance(c, SymbolicZero) else c for c in cotangents)
-    gradients = list(_gradients((options, bool(bias_gradient)), *operands, out, lse, dout, dlse))
+    direction = Direction(options, backward=True, bias_gradient=bool(bias_gradient), kv_float32=is_multi_query(*operands[:2]))
+    gradients = list(_gradients(direction, *operands, out, lse, dout, dlse))
     if bias_gradient:
         gradients[3] = gradients[3].astype(operands[3].dtype)
     elif options.has(BIAS):

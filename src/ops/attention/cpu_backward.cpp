@@ -108,12 +108,18 @@ template <class R> struct BackwardPass {
         dv[holders++] = sums[part].dv + at / kTileRows * kTileRows * sizes.value_columns + at % kTileRows * kTileColumns;
       }
       const int64_t at = head.key_index(j);
-      write_row(dk, holders, desc.head_size, desc.scale, static_cast<T*>(args.dk) + at * desc.head_size);
-      write_row(dv, holders, desc.value_size, 1.0f, static_cast<T*>(args.dv) + at * desc.value_size);
+      const auto write = [&](auto* k, auto* v) {
+        write_row(dk, holders, desc.head_size, desc.scale, k + at * desc.head_size);
+        write_row(dv, holders, desc.value_size, 1.0f, v + at * desc.value_size);
+      };
+      if (desc.kv_gradients_f32)
+        write(static_cast<float*>(args.dk), static_cast<float*>(args.dv));
+      else
+        write(static_cast<T*>(args.dk), static_cast<T*>(args.dv));
     }
   }
 
-  static void write_row(const float* const* rows, int64_t count, int64_t elements, float scale, T* to) {
+  template <class Out> static void write_row(const float* const* rows, int64_t count, int64_t elements, float scale, Out* to) {
     for (int64_t e = 0; e < elements; e += kLanes) {
       const int64_t at = e / kTileColumns * Task::kTileFloats + e % kTileColumns;
       f32v total{};

@@ -27,7 +27,7 @@ template <class R> struct ForwardTask {
   uint32_t* queries(int64_t i) const { return s.queries + i * sizes.head_words * kTileColumns; }
   float* out(int64_t i) const { return s.out + i * sizes.value_rows * kTileColumns; }
   int64_t key_panel() const { return round_up(sizes.head_words, kLanes) * kTileRows; }
-  int64_t value_panel() const { return config.forward_key_tile / group * kTileRows; }
+  int64_t value_panel() const { return panel_words(config.forward_key_tile / group, kTileRows); }
 
   void run(int64_t first_row) const {
     KeySpan keys{std::numeric_limits<int64_t>::max(), 0};

@@ -70,8 +70,8 @@ void attention_backward(const AttentionDesc& desc, const AttentionBackwardArgs& 
   if (desc.batch == 0) return;
   if (rows_of(desc) == 0) {
     const int64_t keys = desc.batch * desc.key_length * desc.kv_heads;
-    zero(args.dk, keys * desc.head_size * size_of(desc.type));
-    zero(args.dv, keys * desc.value_size * size_of(desc.type));
+    zero(args.dk, keys * desc.head_size * size_of(desc.kv_gradients_f32 ? DType::f32 : desc.type));
+    zero(args.dv, keys * desc.value_size * size_of(desc.kv_gradients_f32 ? DType::f32 : desc.type));
     return;
   }
   cpu_kernels().attention_backward(desc, config, args, slots, executor);

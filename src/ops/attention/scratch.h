@@ -65,10 +65,15 @@ struct PackedSizes {
         value_columns(round_up(desc.value_size, config.tile_columns())) {}
 };
 
+/// Words of a panel [depth][width]. The gap puts panels in different sets of the first-level cache: without it they are a power
+/// of two apart, a row that is packed across 16 of them falls in one or two sets, and the forward pass took 4 % longer on
+/// Zen 5 and 7 % on Emerald Rapids.
+inline int64_t panel_words(int64_t depth, int64_t width) { return depth * width + 16; }
+
 struct ForwardScratch {
   TileKeys* key_tile;
   uint32_t* keys;    // [key tile / tile rows][head words / lanes][tile rows][lanes]
-  uint32_t* values;  // [value rows / tile rows][key tile / group][tile rows]
+  uint32_t* values;  // [value rows / tile rows] panels of [key tile / group][tile rows]
   float* logits;     // [key tile][tile columns]; then the probabilities, as words
   float* added;      // bias and mask, the same shape
   int64_t tiles;     // row tiles of a task; what follows is per row tile
@@ -85,7 +90,7 @@ inline ForwardScratch carve_forward(Carver& carver, const AttentionDesc& desc, c
   ForwardScratch s;
   s.key_tile = carver.take<TileKeys>(1);
   s.keys = carver.take<uint32_t>(keys * round_up(sizes.head_words, config.lanes));
-  s.values = carver.take<uint32_t>(keys / config.group() * sizes.value_rows);
+  s.values = carver.take<uint32_t>(sizes.value_rows / config.tile_rows() * panel_words(keys / config.group(), config.tile_rows()));
   s.logits = carver.take<float>(keys * columns);
   s.added = carver.take<float>(keys * columns);
   s.tiles = config.forward_rows / columns;
@@ -104,7 +109,7 @@ struct BackwardScratch {
   TileKeys* key_tile;
   uint32_t* keys;         // by rows, as in the forward pass
   uint32_t* values;       // by rows: [key tile / tile rows][value words / lanes][tile rows][lanes]
-  uint32_t* key_columns;  // [head rows / tile rows][key tile / group][tile rows]
+  uint32_t* key_columns;  // [head rows / tile rows] panels of [key tile / group][tile rows]; only where words are pairs
   float* probabilities;   // of one register tile: [tile rows][tile columns]
   uint32_t* p_rows;       // [key tile / tile rows][group words / lanes][tile rows][lanes]
   uint32_t* ds_rows;      // the same
@@ -120,8 +125,8 @@ struct BackwardScratch {
   float* factor;      // for far rows, else unused
   float* delta;
   int64_t groups;           // what follows is per group
-  uint32_t* query_columns;  // [head columns / tile columns][group words][tile columns]
-  uint32_t* dout_columns;   // [value columns / tile columns][group words][tile columns]
+  uint32_t* query_columns;  // [head columns / tile columns] panels of [group words][tile columns]
+  uint32_t* dout_columns;   // [value columns / tile columns] panels of [group words][tile columns]
 };
 
 inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc, const AttentionConfig& config) {
@@ -132,7 +137,8 @@ inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc,
   s.key_tile = carver.take<TileKeys>(1);
   s.keys = carver.take<uint32_t>(keys * round_up(sizes.head_words, config.lanes));
   s.values = carver.take<uint32_t>(keys * round_up(sizes.value_words, config.lanes));
-  s.key_columns = carver.take<uint32_t>(keys / config.group() * sizes.head_rows);
+  s.key_columns = carver.take<uint32_t>(
+      config.group() == 1 ? 0 : sizes.head_rows / config.tile_rows() * panel_words(keys / config.group(), config.tile_rows()));
   s.probabilities = carver.take<float>(config.tile_rows() * columns);
   s.p_rows = carver.take<uint32_t>(keys * words);
   s.ds_rows = carver.take<uint32_t>(keys * words);
@@ -148,8 +154,8 @@ inline BackwardScratch carve_backward(Carver& carver, const AttentionDesc& desc,
   s.factor = carver.take<float>(s.tiles * columns);
   s.delta = carver.take<float>(s.tiles * columns);
   s.groups = s.tiles / tiles;
-  s.query_columns = carver.take<uint32_t>(s.groups * sizes.head_columns * words);
-  s.dout_columns = carver.take<uint32_t>(s.groups * sizes.value_columns * words);
+  s.query_columns = carver.take<uint32_t>(s.groups * sizes.head_columns / columns * panel_words(words, columns));
+  s.dout_columns = carver.take<uint32_t>(s.groups * sizes.value_columns / columns * panel_words(words, columns));
   return s;
 }
 

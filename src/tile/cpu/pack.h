@@ -70,23 +70,27 @@ template <class Dot, class T> void pack_transposed(const T* const (&row)[kTileCo
 }
 
 /// Contraction across the rows: panels of `width` columns, [columns / width][rows / group][width], panel_words apart. Columns
-/// are filled up to `padded`, a multiple of kLanes. A for dot_columns with width kTileRows, B with width kTileColumns.
+/// are filled up to `padded`, a multiple of kLanes. A for dot_columns with width kTileRows, for which `rows` is a multiple of
+/// 2 * group, B with width kTileColumns.
 template <class Dot, class T, int width, class RowAt>
 void pack_panels(RowAt&& row_at, int64_t rows, int64_t elements, int64_t padded, int64_t panel_words, uint32_t* out) {
-  for (int64_t r = 0; r < rows; r += Dot::group) {
-    const T* row = row_at(r);
-    const T* next = Dot::group == 2 ? row_at(r + 1) : nullptr;
-    uint32_t* to = out + r / Dot::group * width;
+  constexpr int together = width < kLanes ? 2 : 1;  // rows of words that fill a vector of the panel
+  static_assert(width >= kLanes || width * 2 == kLanes);
+  for (int64_t r = 0; r < rows; r += together * Dot::group, out += together * width) {
+    const T* row[together * Dot::group];
+    for (int i = 0; i < together * Dot::group; i++) row[i] = row_at(r + i);
     for (int64_t e = 0; e < padded; e += kLanes) {
-      const u32v words = load_neighbours<Dot>(row == nullptr ? row : row + e, next == nullptr ? next : next + e, elements - e);
-      if constexpr (width >= kLanes) {
-        store(to + e / width * panel_words + e % width, words);
+      u32v words[together];
+      for (int i = 0; i < together; i++) {
+        const T *p = row[i * Dot::group], *next = row[(i + 1) * Dot::group - 1];
+        words[i] = load_neighbours<Dot>(p == nullptr ? p : p + e, next == nullptr ? next : next + e, elements - e);
+      }
+      uint32_t* to = out + e / width * panel_words + e % width;
+      if constexpr (together == 1) {
+        store(to, words[0]);
       } else {
-        static_assert(width * 2 == kLanes);
-        uint32_t half[kLanes];
-        store(half, words);
-        __builtin_memcpy(to + e / width * panel_words, half, width * 4);
-        __builtin_memcpy(to + (e / width + 1) * panel_words, half + width, width * 4);
+        store(to, join(low_half((u16v)words[0]), low_half((u16v)words[1])));
+        store(to + panel_words, join(high_half((u16v)words[0]), high_half((u16v)words[1])));
       }
     }
   }
