@@ -5,8 +5,6 @@
 /// q [B,T,N,H], k [B,S,K,H], v [B,S,K,V]; bias and mask of rank 4; scratch uint8.
 #include "jaxator/attention.h"
 
-#include <cstdio>
-
 #include "src/ffi/ffi.h"
 
 namespace jaxator::ffi {
@@ -109,53 +107,8 @@ void backward(Call& call) {
   attention_backward(desc, args, slots, call.executor);
 }
 
-/// Sizes as Python states them: dtype, B, T, S, N, K, H, V, then the four of the bias.
-AttentionDesc sized(const int64_t* numbers) {
-  AttentionDesc desc;
-  desc.type = static_cast<DType>(numbers[0]);
-  desc.batch = numbers[1], desc.query_length = numbers[2], desc.key_length = numbers[3];
-  desc.heads = numbers[4], desc.kv_heads = numbers[5], desc.head_size = numbers[6], desc.value_size = numbers[7];
-  for (int i = 0; i < 4; i++) desc.bias_shape[i] = numbers[8 + i];
-  return desc;
-}
-
 }  // namespace
 }  // namespace jaxator::ffi
 
 JAXATOR_FFI_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)
-
-#define JAXATOR_C_API extern "C" __attribute__((visibility("default")))
-#define JAXATOR_SIZES                                                                                              \
-  int64_t dtype, int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t kv_heads, int64_t head_size, \
-      int64_t value_size, int64_t bias0, int64_t bias1, int64_t bias2, int64_t bias3
-
-JAXATOR_C_API int64_t jaxator_attention_slots(JAXATOR_SIZES, int64_t, int64_t) {
-  const int64_t numbers[] = {dtype, batch, queries, keys, heads, kv_heads, head_size, value_size, bias0, bias1, bias2, bias3};
-  return jaxator::attention_slots(jaxator::ffi::sized(numbers));
-}
-
-JAXATOR_C_API int64_t jaxator_attention_scratch_bytes(JAXATOR_SIZES, int64_t bias_gradient, int64_t backward, int64_t slots) {
-  const int64_t numbers[] = {dtype, batch, queries, keys, heads, kv_heads, head_size, value_size, bias0, bias1, bias2, bias3};
-  jaxator::AttentionDesc desc = jaxator::ffi::sized(numbers);
-  desc.bias_gradient = bias_gradient != 0;
-  return backward ? jaxator::attention_backward_scratch_bytes(desc, slots)
-                  : jaxator::attention_forward_scratch_bytes(desc, slots);
-}
-
-/// For explain. numbers: the sizes, causal, bottom_right, window_left, window_right, has_bias, bias_gradient, dot. JSON, or {}
-/// for a request that no kernel serves.
-JAXATOR_C_API int jaxator_attention_describe(const int64_t* numbers, char* out, int capacity) {
-  jaxator::AttentionDesc desc = jaxator::ffi::sized(numbers);
-  const int64_t* options = numbers + 12;
-  desc.causal = options[0] != 0, desc.causal_bottom_right = options[1] != 0;
-  desc.window_left = options[2], desc.window_right = options[3];
-  desc.has_bias = options[4] != 0, desc.bias_gradient = options[5] != 0;
-  desc.dot = static_cast<jaxator::AttentionDot>(options[6]);
-  std::string text = "{}";
-  try {
-    text = jaxator::attention_describe(desc);
-  } catch (const jaxator::Error&) {
-  }
-  return std::snprintf(out, capacity, "%s", text.c_str());
-}

@@ -24,10 +24,14 @@ void prefer_huge_pages(void* data, size_t bytes) {
 
 DType Buffer::dtype() const {
   switch (type) {
-    case xla::ffi::DataType::F32: return DType::f32;
-    case xla::ffi::DataType::BF16: return DType::bf16;
-    case xla::ffi::DataType::F16: return DType::f16;
-    default: throw Error("element type " + std::to_string(static_cast<int>(type)) + ": must be float32, bfloat16 or float16");
+    case xla::ffi::DataType::F32:
+      return DType::f32;
+    case xla::ffi::DataType::BF16:
+      return DType::bf16;
+    case xla::ffi::DataType::F16:
+      return DType::f16;
+    default:
+      throw Error("element type " + std::to_string(static_cast<int>(type)) + ": must be float32, bfloat16 or float16");
   }
 }
 

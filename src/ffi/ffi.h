@@ -59,7 +59,8 @@ inline int64_t groups_of(const Buffer& parameter, int64_t columns) {
 /// Throws Error if a buffer that the caller sized at trace time is too small.
 inline void require_elements(const char* name, const Buffer& buffer, int64_t needed) {
   if (needed > 0 && (buffer.data == nullptr || buffer.elements() < needed))
-    throw Error(std::string(name) + " has " + std::to_string(buffer.data == nullptr ? 0 : buffer.elements()) + " elements: needs " + std::to_string(needed));
+    throw Error(std::string(name) + " has " + std::to_string(buffer.data == nullptr ? 0 : buffer.elements()) +
+                " elements: needs " + std::to_string(needed));
 }
 
 /// What one execution got from XLA. Operands and results are taken in order.
@@ -130,10 +131,10 @@ template <void (*check)(const Attributes&)> xla::ffi::Error instantiate_stage(xl
 }  // namespace jaxator::ffi
 
 /// Exports jaxator_<name> (execute) and jaxator_<name>_instantiate (checks the attributes when the program is compiled).
-#define JAXATOR_FFI_HANDLER(name, check, execute)                                                                         \
-  _Pragma("GCC visibility push(default)")                                                                                 \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name, jaxator::ffi::execute_stage<execute>,                                      \
-                                (xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs())); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_instantiate, jaxator::ffi::instantiate_stage<check>,                      \
-                                (xla::ffi::Ffi::BindInstantiate().Attrs()));                                              \
+#define JAXATOR_FFI_HANDLER(name, check, execute)                                                     \
+  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                              \
+      jaxator_##name, jaxator::ffi::execute_stage<execute>,                                           \
+      (xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs()));   \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_instantiate, jaxator::ffi::instantiate_stage<check>, \
+                                (xla::ffi::Ffi::BindInstantiate().Attrs()));                          \
   _Pragma("GCC visibility pop")

@@ -77,13 +77,3 @@ void backward(Call& call) {
 
 JAXATOR_FFI_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)
-
-extern "C" __attribute__((visibility("default"))) int64_t jaxator_layer_norm_scratch_floats(int64_t dtype, int64_t rows,
-                                                                                            int64_t columns, bool has_weight,
-                                                                                            bool has_bias) {
-  return jaxator::layer_norm_scratch_floats({.type = static_cast<jaxator::DType>(dtype),
-                                             .rows = rows,
-                                             .columns = columns,
-                                             .has_weight = has_weight,
-                                             .has_bias = has_bias});
-}

@@ -37,7 +37,11 @@ void forward(Call& call) {
   for (int64_t g = 0; g < groups_of(weight, desc.columns); g++) {
     const int64_t at = g * desc.rows * desc.columns;
     rms_norm_forward(desc,
-                     {.x = x.at(at), .residual = residual.at(at), .weight = weight.as<float>(g * desc.columns), .y = y.at(at), .sum = sum.at(at)},
+                     {.x = x.at(at),
+                      .residual = residual.at(at),
+                      .weight = weight.as<float>(g * desc.columns),
+                      .y = y.at(at),
+                      .sum = sum.at(at)},
                      call.executor);
   }
 }
@@ -54,8 +58,13 @@ void backward(Call& call) {
   for (int64_t g = 0; g < groups_of(dweight, desc.columns); g++) {
     const int64_t at = g * desc.rows * desc.columns;
     rms_norm_backward(desc,
-                      {.sum = sum.at(at), .weight = weight.as<float>(own_weights ? g * desc.columns : 0), .dy = dy.at(at),
-                       .dsum = dsum.at(at), .dx = dx.at(at), .dweight = dweight.as<float>(g * desc.columns), .scratch = scratch.as<float>()},
+                      {.sum = sum.at(at),
+                       .weight = weight.as<float>(own_weights ? g * desc.columns : 0),
+                       .dy = dy.at(at),
+                       .dsum = dsum.at(at),
+                       .dx = dx.at(at),
+                       .dweight = dweight.as<float>(g * desc.columns),
+                       .scratch = scratch.as<float>()},
                       call.executor);
   }
 }
