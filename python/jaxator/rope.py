@@ -132,7 +132,8 @@ def rope(
 
     Args:
       x: float array [..., T, N, H], H even.
-      positions: integers, broadcastable to [..., T]; default 0 to T-1. The kernels reduce angles in float64, so cos and sin
+      positions: integers, broadcastable to [..., T]; default 0 to T-1 (inside `jax.shard_map`, of the local block: give
+        positions where T is cut there). The kernels reduce angles in float64, so cos and sin
         are right to float32 for every int32 position; the XLA formulation's angle has an error of position * 6e-8.
       theta: base of the frequencies, at least 1.
       tables: (cosine, sine), each broadcastable to [..., T, H/2], used instead of positions; they get no gradient.

@@ -152,5 +152,39 @@ def gloo(rank: int, port: int, explicit: bool) -> dict[str, Any]:
     return {"checked": checked, "processes": jax.process_count(), "devices": jax.device_count()}
 
 
+def gloo_attention(rank: int, port: int, explicit: bool) -> dict[str, Any]:
+    """Batch over the processes, heads over the devices of each; grouped heads, and one head that all devices share."""
+    import jax
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
+    import functools
+
+    import attention_problems as problems
+    import numpy as np
+    from attention_problems import Case, Shape
+
+    P = jax.sharding.PartitionSpec
+    kind = jax.sharding.AxisType.Explicit if explicit else jax.sharding.AxisType.Auto
+    mesh = jax.make_mesh((2, 2), ("p", "q"), axis_types=(kind, kind))
+    checked = 0
+    for kv_heads in (2, 1):
+        problem = problems.make(Case(Shape(4, 6, 10, 4, kv_heads, 8, 4), bias="NTS", key_lengths=True, causal=True))
+        heads = "q" if kv_heads == 2 else None
+        specs = {"q": P("p", None, "q"), "k": P("p", None, heads), "v": P("p", None, heads), "bias": P(None, "q"), "key_lengths": P("p")}
+
+        def put(a: Any, spec: Any) -> Any:
+            return jax.make_array_from_callback(a.shape, jax.sharding.NamedSharding(mesh, spec), lambda index: a[index])
+
+        arrays = {name: put(a, specs[name]) for name, a in problem.arrays.items()}
+        cotangents = tuple(put(c, P("p", None, "q")) for c in problem.cotangents)
+        with jax.set_mesh(mesh):
+            results = jax.jit(functools.partial(problems.value_and_vjp, problem.case))(arrays, cotangents)
+        whole = jax.jit(lambda a: a, out_shardings=jax.sharding.NamedSharding(mesh, P()))
+        problem.check({name: np.asarray(whole(a).addressable_data(0)) for name, a in results.items()}, what=f"rank {rank}")
+        checked += len(results)
+    return {"checked": checked, "processes": jax.process_count(), "devices": jax.device_count()}
+
+
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -126,12 +126,13 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("explicit", [False, True], ids=["automatic", "explicit"])
-def test_two_processes_with_gloo(explicit: bool) -> None:
+@pytest.mark.parametrize(("program", "checked"), [("gloo", len(MAIN)), ("gloo_attention", 12)])
+def test_two_processes_with_gloo(program: str, checked: int, explicit: bool) -> None:
     port = free_port()
-    processes = [child.start("gloo", devices=2, rank=rank, port=port, explicit=explicit) for rank in range(2)]
+    processes = [child.start(program, devices=2, rank=rank, port=port, explicit=explicit) for rank in range(2)]
     try:
         for process in processes:
-            assert child.result(process) == {"checked": len(MAIN), "processes": 2, "devices": 4}
+            assert child.result(process) == {"checked": checked, "processes": 2, "devices": 4}
     finally:
         for process in processes:
             process.kill()
