@@ -14,7 +14,7 @@ def export_checks() -> Sequence[export.DisabledSafetyCheck]:
 
     ``jax.export.export(fn, disabled_checks=jxt.export_checks())``. The calls' attributes carry a version and no reference to
     this process; a process that imports jaxator can run the program. A program that is partitioned automatically over
-    several devices cannot be exported (JAX raises ``NotImplementedError``: "serialization of host_callbacks"): use `jax.shard_map`, an explicit mesh, or the
-    ops' ``mesh=`` argument there.
+    several devices cannot be exported (JAX raises ``NotImplementedError``: "serialization of host_callbacks"): use
+    `jax.shard_map`, an explicit mesh, or the ops' ``mesh=`` argument there.
     """
     return [export.DisabledSafetyCheck.custom_call(_ffi.PREFIX + handler) for handler in _ffi.HANDLERS]

@@ -183,7 +183,9 @@ TEST(Attention, FiniteMinimumIsALogit) {
           }
           EXPECT_NEAR(y.out[v], all, 3 * u);
           EXPECT_NEAR(y.out[16 + v], all, 3 * u);
-          if (lowest > 0) EXPECT_NEAR(y.out[8 + v], some, 3 * u);
+          if (lowest > 0) {
+            EXPECT_NEAR(y.out[8 + v], some, 3 * u);
+          }
         }
         EXPECT_NEAR(y.lse[0] / lowest, 1, 1e-6);
       });

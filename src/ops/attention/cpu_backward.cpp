@@ -63,15 +63,25 @@ template <class R> struct BackwardPass {
     const KeySpan keys = part_keys(task.head, part);
     float* dk = config.parts == 1 ? carver.take<float>(sum_floats) : kept_sums(pair * config.parts + part);
     float* dv = dk + (keys.end - keys.begin) * sizes.head_columns;
-    std::fill_n(dk, (keys.end - keys.begin) * (sizes.head_columns + sizes.value_columns), 0.0f);
+    // Sums are zeroed as far as the rows come, just before they are added to: all of them at the start would be written to
+    // memory and read again, 1 % of the backward pass on Zen 5.
+    int64_t ready = keys.begin;
+    const auto zero_until = [&](int64_t end) {
+      if (end <= ready) return;
+      std::fill_n(dk + (ready - keys.begin) * sizes.head_columns, (end - ready) * sizes.head_columns, 0.0f);
+      std::fill_n(dv + (ready - keys.begin) * sizes.value_columns, (end - ready) * sizes.value_columns, 0.0f);
+      ready = end;
+    };
     const bool bias = desc.bias_gradient && bias_is_full();
     for_runs(part, [&](int64_t first, int64_t end) {
       task.sweep(first, end, keys, [&](int64_t g, int64_t from, int64_t to) {
+        zero_until(task.s.key_tile->begin + to);
         task.accumulate(g, from, to, keys.begin, dk, dv);
         if (bias) task.add_bias_gradient(g, from, to);
       });
       task.finish_rows(first, end);
     });
+    zero_until(keys.end);
     if (config.parts == 1) {
       const Sums sums{keys, dk, dv};
       write_keys(task.head, &sums, 1, 0, desc.key_length);

@@ -90,7 +90,8 @@ inline ForwardScratch carve_forward(Carver& carver, const AttentionDesc& desc, c
   ForwardScratch s;
   s.key_tile = carver.take<TileKeys>(1);
   s.keys = carver.take<uint32_t>(keys * round_up(sizes.head_words, config.lanes));
-  s.values = carver.take<uint32_t>(sizes.value_rows / config.tile_rows() * panel_words(keys / config.group(), config.tile_rows()));
+  s.values =
+      carver.take<uint32_t>(sizes.value_rows / config.tile_rows() * panel_words(keys / config.group(), config.tile_rows()));
   s.logits = carver.take<float>(keys * columns);
   s.added = carver.take<float>(keys * columns);
   s.tiles = config.forward_rows / columns;

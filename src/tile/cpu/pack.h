@@ -50,6 +50,19 @@ template <class Dot, class T, class RowAt> void pack_rows(RowAt&& row_at, int64_
   }
 }
 
+/// Read in place of a null row, so that 16 rows load without 16 branches, which would send them through the stack: rows were
+/// packed 25 % slower on Zen 5.
+alignas(kVectorBytes) inline constexpr unsigned char kZeros[kVectorBytes]{};
+
+/// Columns of kLanes rows from element e on, of which each has n left.
+template <class Dot, class T> JAXATOR_INLINE void load_transposed(const T* const* row, int64_t e, int64_t n,
+                                                                  u32v (&block)[kLanes]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; i++)
+    block[i] = load_words<Dot>(row[i] == nullptr ? reinterpret_cast<const T*>(kZeros) : row[i] + e, n);
+  transpose(block);
+}
+
 /// Rows in lanes, B for a contraction along the rows: [words][kTileColumns].
 template <class Dot, class T> void pack_transposed(const T* const (&row)[kTileColumns], int64_t elements, uint32_t* out) {
   constexpr int64_t step = kLanes * Dot::group;
@@ -57,14 +70,16 @@ template <class Dot, class T> void pack_transposed(const T* const (&row)[kTileCo
     const int64_t words = (elements - e + Dot::group - 1) / Dot::group;
     uint32_t* to = out + e / Dot::group * kTileColumns;
     for (int v = 0; v < kTileVectors; v++) {
-      u32v block[kLanes];
+      if (elements - e >= step) {
+        u32v block[kLanes];
+        load_transposed<Dot>(row + v * kLanes, e, step, block);
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes; i++) {
-        const T* p = row[v * kLanes + i];
-        block[i] = p == nullptr ? u32v{} : load_words<Dot>(p + e, elements - e);
+        for (int i = 0; i < kLanes; i++) store(to + i * kTileColumns + v * kLanes, block[i]);
+      } else {
+        u32v block[kLanes];  // one of its own: indexed by a variable, it lives on the stack
+        load_transposed<Dot>(row + v * kLanes, e, elements - e, block);
+        for (int i = 0; i < words; i++) store(to + i * kTileColumns + v * kLanes, block[i]);
       }
-      transpose(block);
-      for (int i = 0; i < kLanes && i < words; i++) store(to + i * kTileColumns + v * kLanes, block[i]);
     }
   }
 }
@@ -109,6 +124,7 @@ template <class T, class OutAt, class Scaled> void unpack_transposed(const float
       for (int i = 0; i < kLanes; i++) block[i] = (u32v)scaled(v, load<f32v>(in + (e + i) * kTileColumns + v * kLanes));
       transpose(block);
       const int64_t left = elements - e;
+#pragma GCC unroll 16
       for (int i = 0; i < kLanes; i++) {
         if (out[i] == nullptr) continue;
         if (left >= kLanes)
