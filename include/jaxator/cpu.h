@@ -25,7 +25,7 @@ struct CpuFeatures {
   /// vdpbf16ps has at least the flop rate of f32 FMA. Decided by vendor and model, never timed: a timing would let
   /// results vary from run to run. Measured: Zen 5 issues 2 a clock (2x FMA's flops), Emerald Rapids 0.5 (half of them).
   bool fast_bf16_dot = false;
-  long last_level_cache_bytes = 0;
+  long last_level_cache_bytes = 0;  // the share that one program can count on, at most 32 MiB
 };
 
 const CpuFeatures& cpu_features();
