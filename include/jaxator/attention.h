@@ -53,8 +53,8 @@ struct AttentionDesc {
   void validate() const;
 };
 
-/// Pointers that the desc does not ask for may be null.
-struct AttentionForwardArgs {
+/// What both passes read. Pointers that the desc does not ask for may be null.
+struct AttentionInputs {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
@@ -64,21 +64,15 @@ struct AttentionForwardArgs {
   const int32_t* key_lengths = nullptr;
   const int32_t* query_segment_ids = nullptr;
   const int32_t* key_segment_ids = nullptr;
+};
+
+struct AttentionForwardArgs : AttentionInputs {
   void* out = nullptr;
   float* lse = nullptr;
   void* scratch = nullptr;  // 64-byte aligned, attention_forward_scratch_bytes(desc, slots)
 };
 
-struct AttentionBackwardArgs {
-  const void* q = nullptr;
-  const void* k = nullptr;
-  const void* v = nullptr;
-  const void* bias = nullptr;
-  const uint8_t* mask = nullptr;
-  const int32_t* query_lengths = nullptr;
-  const int32_t* key_lengths = nullptr;
-  const int32_t* query_segment_ids = nullptr;
-  const int32_t* key_segment_ids = nullptr;
+struct AttentionBackwardArgs : AttentionInputs {
   const void* out = nullptr;
   const float* lse = nullptr;
   const void* dout = nullptr;

@@ -44,7 +44,7 @@ void copy_shape(int64_t (&shape)[4], const char* name, const Buffer& buffer) {
 }
 
 /// Takes the inputs and completes desc with their shapes.
-template <class Args> void take_inputs(Call& call, AttentionDesc& desc, Args& args) {
+void take_inputs(Call& call, AttentionDesc& desc, AttentionInputs& args) {
   desc = desc_of(call.attributes);
   const Buffer q = call.operand(), k = call.operand(), v = call.operand();
   int64_t qs[4], ks[4], vs[4];
@@ -67,10 +67,10 @@ template <class Args> void take_inputs(Call& call, AttentionDesc& desc, Args& ar
     copy_shape(desc.mask_shape, "mask", mask);
     args.mask = mask.as<uint8_t>();
   }
-  args.query_lengths = call.operand_if(desc.has_query_lengths).template as<int32_t>();
-  args.key_lengths = call.operand_if(desc.has_key_lengths).template as<int32_t>();
-  args.query_segment_ids = call.operand_if(desc.has_segment_ids).template as<int32_t>();
-  args.key_segment_ids = call.operand_if(desc.has_segment_ids).template as<int32_t>();
+  args.query_lengths = call.operand_if(desc.has_query_lengths).as<int32_t>();
+  args.key_lengths = call.operand_if(desc.has_key_lengths).as<int32_t>();
+  args.query_segment_ids = call.operand_if(desc.has_segment_ids).as<int32_t>();
+  args.key_segment_ids = call.operand_if(desc.has_segment_ids).as<int32_t>();
 }
 
 void forward(Call& call) {

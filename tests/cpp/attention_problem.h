@@ -126,7 +126,7 @@ struct AttentionProblem {
       }
   }
 
-  template <class Args> void fill(Args& args) const {
+  void fill(AttentionInputs& args) const {
     args.q = q.data(), args.k = k.data(), args.v = v.data();
     args.bias = desc.has_bias ? bias.data() : nullptr;
     args.mask = desc.has_mask ? in.mask.data() : nullptr;

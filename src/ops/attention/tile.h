@@ -20,7 +20,7 @@ struct Operands {
   const int32_t *query_lengths, *key_lengths, *query_segments, *key_segments;
 };
 
-template <class Args> Operands operands_of(const AttentionDesc& desc, const Args& args) {
+inline Operands operands_of(const AttentionDesc& desc, const AttentionInputs& args) {
   return {args.q,
           args.k,
           args.v,
