@@ -4,6 +4,7 @@
 ///   y = s / sqrt(mean(s^2) + epsilon) * weight          mean over the last axis, float32 inside
 #pragma once
 
+#include "jaxator/cuda.h"
 #include "jaxator/executor.h"
 #include "jaxator/types.h"
 
@@ -47,5 +48,10 @@ int64_t rms_norm_scratch_floats(const RmsNormDesc& desc);
 /// Throw Error for a bad desc; zero rows or columns are legal.
 void rms_norm_forward(const RmsNormDesc& desc, const RmsNormForwardArgs& args, Executor& executor);
 void rms_norm_backward(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, Executor& executor);
+
+/// The same on a GPU: arrays and scratch lie in device memory, and the call returns before the work is done.
+int64_t rms_norm_cuda_scratch_floats(const RmsNormDesc& desc);
+void rms_norm_forward(const RmsNormDesc& desc, const RmsNormForwardArgs& args, const CudaStream& stream);
+void rms_norm_backward(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, const CudaStream& stream);
 
 }  // namespace jaxator

@@ -1,11 +1,12 @@
 """Jaxator: expert kernels in JAX as custom calls, with gradients, batching and sharding.
 
-    import jaxator as jxt
-    y = jxt.rms_norm(x, weight)
+import jaxator as jxt
+y = jxt.rms_norm(x, weight)
 """
 
 from jaxator._errors import UnsupportedError
 from jaxator._export import export_checks
+from jaxator._targets import target
 from jaxator.attention import dot_product_attention, flax_attention, merge_attention
 from jaxator.explain import explain
 from jaxator.layer_norm import layer_norm
@@ -27,4 +28,5 @@ __all__ = [
     "rms_norm",
     "rope",
     "swiglu",
+    "target",
 ]

@@ -9,14 +9,13 @@ from typing import Any
 
 import jax
 
+from jaxator import _targets
 from jaxator._errors import UnsupportedError
-
-GPU_PLATFORMS = ("cuda", "rocm")
-NO_GPU_KERNELS = "this build has no kernels for it"
 
 
 class Choice(str):
-    """What `choose` decided, as text; for `explain` also the op and why its kernels were refused."""
+    """What `choose` decided, as text: "xla", "auto" or "named", the latter two with the targets whose kernels serve the call, as
+    in "auto:cpu,cuda". For `explain` also the op and why the other kernels were refused."""
 
     op: str
     refused: dict[str, list[str]]
@@ -29,35 +28,45 @@ class Choice(str):
     def __getnewargs__(self) -> tuple[str, str, dict[str, list[str]]]:
         return str(self), self.op, self.refused
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return tuple(self.partition(":")[2].split(",")) if ":" in self else ()
+
+    @property
+    def named(self) -> bool:
+        return self.startswith("named")
+
 
 def choose(op: str, implementation: str | None, refused: Mapping[str, Sequence[str]]) -> Choice:
-    """Returns "auto" (kernels where the lowering platform has them), "cpu" (the kernels by name) or "xla".
+    """Decides between the kernels of each target and the XLA formulation.
 
     Args:
       op: public name, for errors.
       implementation: what the caller named, or None.
-      refused: "cpu" -> reasons why its kernel cannot serve this call; empty if it can.
+      refused: for each target that the op has kernels for ("cpu", "cuda", "rocm"), why they cannot serve this call; empty if
+        they can.
     """
-    reasons = {name: list(rules) for name, rules in refused.items() if rules}
+    reasons = {platform: list(refused.get(platform, ["this op has no kernels for it"])) for platform in _targets.PLATFORMS}
+    for platform in _targets.GPU_PLATFORMS:
+        if (missing := _targets.refusal(platform)) is not None:
+            reasons[platform] = [missing]
+    reasons = {name: rules for name, rules in reasons.items() if rules}
     if implementation is None:
-        return Choice("xla" if "cpu" in reasons else "auto", op, reasons)
+        served = [platform for platform in _targets.PLATFORMS if platform not in reasons]
+        return Choice("auto:" + ",".join(served) if served else "xla", op, reasons)
     if implementation == "xla":
-        return Choice("xla", op, {"cpu": ["implementation='xla' was named"]})
-    if implementation == "cpu":
-        if "cpu" in reasons:
-            raise UnsupportedError(op, reasons)
-        return Choice("cpu", op, {})
-    if implementation in (*GPU_PLATFORMS, "gfx942", "gfx950"):
-        raise UnsupportedError(op, {implementation: [f"implementation={implementation!r}: {NO_GPU_KERNELS}"]})
-    raise ValueError(f"implementation={implementation!r}: must be None, 'xla', 'cpu', 'cuda', 'rocm', 'gfx942' or 'gfx950'")
-
-
-@functools.cache
-def has_local_devices(platform: str) -> bool:
-    try:
-        return bool(jax.local_devices(backend=platform))
-    except RuntimeError:
-        return False
+        return Choice(
+            "xla", op, {target: ["implementation='xla' was named"] for target in _targets.PLATFORMS if target in refused}
+        )
+    if implementation not in (*_targets.PLATFORMS, *_targets.ARCHITECTURES):
+        known = ", ".join(map(repr, ("xla", *_targets.PLATFORMS, *_targets.ARCHITECTURES)))
+        raise ValueError(f"implementation={implementation!r}: must be None, {known}")
+    platform = _targets.ARCHITECTURES.get(implementation, implementation)
+    if implementation != platform and _targets.architecture(platform) != implementation and platform not in reasons:
+        reasons[platform] = [f"implementation={implementation!r}: the program is lowered for {_targets.architecture(platform)}"]
+    if platform in reasons:
+        raise UnsupportedError(op, {implementation: reasons[platform]})
+    return Choice(f"named:{platform}", op, {})
 
 
 FORMULA = "jaxator_formula"
@@ -78,37 +87,45 @@ def formulate(choice: str, formula: Callable[..., Any], options: Any, *operands:
     Args:
       formula: function of a module, not a closure: it keys the cache with `options`.
     """
-    with _scope(choice):
+    with _scope(choice, {}):
         return jaxator_formula(formula, options, operands)
 
 
-def _scope(choice: str) -> Any:
-    return jax.named_scope(f"jaxator.{getattr(choice, 'op', 'op')} xla {json.dumps(getattr(choice, 'refused', {}))}")
+def _scope(choice: str, refused: Mapping[str, Sequence[str]]) -> Any:
+    reasons = {**getattr(choice, "refused", {}), **{name: list(rules) for name, rules in refused.items()}}
+    return jax.named_scope(f"jaxator.{getattr(choice, 'op', 'op')} xla {json.dumps(reasons)}")
 
 
-def _marked(choice: str, formula: Callable[..., Any]) -> Callable[..., Any]:
+def _marked(choice: str, refused: Mapping[str, Sequence[str]], formula: Callable[..., Any]) -> Callable[..., Any]:
     """As `formulate`, for a closure inside a trace."""
 
     def jaxator_formula(*operands: jax.Array) -> Any:
         return formula(*operands)
 
     def call(*operands: jax.Array) -> Any:
-        with _scope(choice):
+        with _scope(choice, refused):
             return jax.jit(jaxator_formula)(*operands)
 
     return call
 
 
-def run(choice: str, kernel: Callable[..., Any], formula: Callable[..., Any], *operands: jax.Array) -> Any:
-    """Calls the kernel or the XLA formulation, as `choose` said.
+def run(
+    choice: Choice, kernel: Callable[..., Any], formula: Callable[..., Any], *operands: jax.Array,
+    refused: Mapping[str, Sequence[str]] | None = None,
+) -> Any:  # fmt: skip
+    """Calls the kernel or the XLA formulation, as `choose` said, for the platform that the program is lowered for.
 
-    The platform is the one that the program is lowered for. A GPU platform that has devices here but no kernels in this
-    build takes the formulation; lowered for a machine that is not here, the program names the same custom call as on a CPU.
+    Args:
+      kernel: kernel(target, *operands) with "cpu", "cuda" or "rocm".
+      formula: formula(*operands).
+      refused: targets whose kernels serve the op but not this direction of it, with the reasons.
     """
-    formula = _marked(choice, formula)
-    if choice == "xla":
-        return formula(*operands)
-    if choice == "cpu":
-        return jax.lax.platform_dependent(*operands, cpu=kernel)
-    served = {platform: kernel for platform in ("cpu", *GPU_PLATFORMS) if platform == "cpu" or not has_local_devices(platform)}
-    return jax.lax.platform_dependent(*operands, **served, default=formula)
+    refused = {target: rules for target, rules in (refused or {}).items() if rules}
+    served = [target for target in choice.targets if target not in refused]
+    if choice.named and not served:
+        raise UnsupportedError(choice.op, refused)
+    marked = _marked(choice, refused, formula)
+    if not served:
+        return marked(*operands)
+    branches = {target: functools.partial(kernel, target) for target in served}
+    return jax.lax.platform_dependent(*operands, **branches, **({} if choice.named else {"default": marked}))

@@ -73,6 +73,13 @@ def cpu_report() -> dict[str, Any]:
     return json.loads(buffer.value)
 
 
+def cuda_report() -> dict[str, Any]:
+    """What the CUDA driver says: problem ("" if none), devices; and the images of this build."""
+    buffer = ctypes.create_string_buffer(65536)
+    library().jaxator_cuda_report(buffer, len(buffer))
+    return json.loads(buffer.value)
+
+
 def force_isa(name: str | None) -> None:
     """Uses one kernel set from now on in this process (None: chosen by CPU model). For tests and measurements."""
     error = ctypes.create_string_buffer(512)
@@ -81,18 +88,27 @@ def force_isa(name: str | None) -> None:
         raise RuntimeError(error.value.decode())
 
 
-def _register() -> None:
+def _stages(name: str, **stages: str) -> dict[str, Any]:
     lib = library()
-    refuse = jax.ffi.pycapsule(lib.jaxator_no_kernels)
+    found = {"instantiate": f"jaxator_{name}_instantiate", **stages}
+    return {stage: jax.ffi.pycapsule(getattr(lib, symbol)) for stage, symbol in found.items()}
+
+
+def has_cuda_kernels(name: str) -> bool:
+    return hasattr(library(), f"jaxator_{name}_cuda")
+
+
+def _register() -> None:
+    refuse = jax.ffi.pycapsule(library().jaxator_no_kernels)
     for name in HANDLERS:
-        stages = {
-            "instantiate": jax.ffi.pycapsule(getattr(lib, f"jaxator_{name}_instantiate")),
-            "execute": jax.ffi.pycapsule(getattr(lib, f"jaxator_{name}")),
-        }
-        jax.ffi.register_ffi_target(PREFIX + name, stages, platform="cpu")
+        jax.ffi.register_ffi_target(PREFIX + name, _stages(name, execute=f"jaxator_{name}"), platform="cpu")
+        if has_cuda_kernels(name):
+            cuda = _stages(name, initialize=f"jaxator_{name}_cuda_initialize", execute=f"jaxator_{name}_cuda")
+            jax.ffi.register_ffi_target(PREFIX + name, cuda, platform="CUDA")
+        else:
+            jax.ffi.register_ffi_target(PREFIX + name, refuse, platform="CUDA")
         # A program lowered elsewhere may name the call for a GPU; this build then answers with an error that says so.
-        for platform in ("CUDA", "ROCM"):
-            jax.ffi.register_ffi_target(PREFIX + name, refuse, platform=platform)
+        jax.ffi.register_ffi_target(PREFIX + name, refuse, platform="ROCM")
 
 
 _register()
@@ -114,13 +130,17 @@ def vary(axes: frozenset[str], *arrays: jax.Array) -> tuple[jax.Array, ...]:
     return tuple(cast(array) for array in arrays)
 
 
-def call(handler: str, results: Sequence[jax.ShapeDtypeStruct], *operands: jax.Array, **attributes: Any) -> tuple[jax.Array, ...]:
+def call(
+    handler: str, results: Sequence[jax.ShapeDtypeStruct], *operands: jax.Array, **attributes: Any
+) -> tuple[jax.Array, ...]:
     """One custom call. Every operand must vary over the same manual axes (see `vary`); so do the results."""
     axes = varying_axes(*operands)
     if axes:
         like = jax.typeof(operands[0])
         results = [
-            jax.ShapeDtypeStruct(r.shape, r.dtype, sharding=NamedSharding(like.sharding.mesh, P()), manual_axis_type=like.mat)
+            jax.ShapeDtypeStruct(
+                r.shape, r.dtype, sharding=NamedSharding(like.sharding.mesh, P()), manual_axis_type=like.mat
+            )
             for r in results
         ]
     target = jax.ffi.ffi_call(PREFIX + handler, list(results), vmap_method=None)

@@ -100,7 +100,9 @@ def _axes(entry: Any) -> Axes:
     return () if entry is None or entry is P.UNCONSTRAINED else (entry,) if isinstance(entry, str) else tuple(entry)
 
 
-def _local(local: Callable[..., Any], rule: Rule, chosen: Mapping[str, Axes], operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
+def _local(
+    local: Callable[..., Any], rule: Rule, chosen: Mapping[str, Axes], operands: Sequence[jax.Array]
+) -> tuple[jax.Array, ...]:
     """The local function on the shards, and the sums that its results still need."""
     results = local(*_ffi.vary(_ffi.varying_axes(*operands), *operands))
     sums = [rule.summed(dims, chosen) for dims in rule.results]
@@ -165,7 +167,8 @@ def _explicit_solution(rule: Rule, mesh: AbstractMesh, operands: Sequence[jax.Ar
 
 def _resharded(rule: Rule, mesh: AbstractMesh, chosen: Mapping[str, Axes], operands: Sequence[jax.Array]) -> list[jax.Array]:
     return [
-        jax.sharding.reshard(a, NamedSharding(mesh, rule.spec(dims, chosen))) for a, dims in zip(operands, rule.operands, strict=True)
+        jax.sharding.reshard(a, NamedSharding(mesh, rule.spec(dims, chosen)))
+        for a, dims in zip(operands, rule.operands, strict=True)
     ]
 
 
@@ -203,19 +206,25 @@ def call(local: Callable[..., Any], rule: Rule, operands: Sequence[jax.Array]) -
     return tuple(_automatic(local, rule)(*operands))
 
 
-def over_mesh(fn: Callable[..., Any], rule: Rule, mesh: Any, in_specs: Sequence[P] | None, operands: Sequence[jax.Array]) -> Any:
+def over_mesh(
+    fn: Callable[..., Any], rule: Rule, mesh: Any, in_specs: Sequence[P] | None, operands: Sequence[jax.Array]
+) -> Any:
     """`jax.shard_map` of fn(operands) over a mesh that the caller gave.
 
     Args:
       in_specs: one PartitionSpec for each operand; the outputs' follow from the rule.
     """
     if in_specs is None or len(in_specs) != len(operands):
-        raise ValueError(f"in_specs={in_specs}: needs one PartitionSpec for each of the {len(operands)} arrays given with mesh")
+        raise ValueError(
+            f"in_specs={in_specs}: needs one PartitionSpec for each of the {len(operands)} arrays given with mesh"
+        )
     chosen = rule.solve(in_specs, [a.shape for a in operands], dict(mesh.shape))
     for spec, dims in zip(in_specs, rule.operands, strict=True):
         wanted = rule.spec(dims, chosen)
         if [_axes(e) for e in (*spec, *(None,) * (len(dims) - len(spec)))] != [_axes(e) for e in wanted]:
-            raise ValueError(f"in_specs has {spec}: the op can be sharded as {wanted} there ({rule.text()}, whole: {sorted(rule.replicated)})")
+            raise ValueError(
+                f"in_specs has {spec}: the op can be sharded as {wanted} there ({rule.text()}, whole: {sorted(rule.replicated)})"
+            )
     out_specs = tuple(rule.spec(dims, chosen) for dims in rule.results)
     if AxisType.Explicit in mesh.axis_types:
         operands = [jax.sharding.reshard(a, NamedSharding(mesh, spec)) for a, spec in zip(operands, in_specs, strict=True)]

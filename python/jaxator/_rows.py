@@ -86,7 +86,9 @@ def _batched(call: RowCall) -> Callable[..., Any]:
                 a = a.reshape(a.shape[0], *(1,) * call.batch_dims, *tail)
             return jnp.broadcast_to(a, (size, *inner, *tail))
 
-        results = _batched(dataclasses.replace(call, batch_dims=call.batch_dims + 1))(*map(mapped, range(len(operands)), operands))
+        results = _batched(dataclasses.replace(call, batch_dims=call.batch_dims + 1))(
+            *map(mapped, range(len(operands)), operands)
+        )
         return results, tuple(True for _ in results)
 
     return run
@@ -145,7 +147,9 @@ def first_order(op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             return backward(options, *operands), None
 
         def refuse(options: Any, _: Any, cotangents: Any) -> Any:
-            raise UnsupportedError(op, {"second derivative": ["the kernels give first derivatives; use implementation='xla'"]})
+            raise UnsupportedError(
+                op, {"second derivative": ["the kernels give first derivatives; use implementation='xla'"]}
+            )
 
         once.defvjp(forward, refuse)
         return once
@@ -161,7 +165,9 @@ def is_wide_float(dtype: Any) -> bool:
     return jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize >= 2
 
 
-def check(op: str, rows: Sequence[Any], parameters: dict[str, Any], epsilon: float = 0.0) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+def check(
+    op: str, rows: Sequence[Any], parameters: dict[str, Any], epsilon: float = 0.0
+) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
     """Row arrays and present parameters as arrays; raises for a shape, dtype or epsilon that breaks a rule."""
     rows = tuple(map(jnp.asarray, rows))
     x = rows[0]
@@ -183,10 +189,11 @@ def check(op: str, rows: Sequence[Any], parameters: dict[str, Any], epsilon: flo
     return rows, tuple(present.values())
 
 
-def refusals(rows: Sequence[jax.Array]) -> list[str]:
-    """Why the kernels cannot take these arrays."""
+def refusals(rows: Sequence[jax.Array], *targets: str) -> dict[str, list[str]]:
+    """For each target that an op has kernels for, why they cannot take these arrays."""
     dtype = rows[0].dtype
-    return [] if dtype.name in _ffi.DTYPES else [f"dtype={dtype}: must be one of {', '.join(_ffi.DTYPES)}"]
+    reasons = [] if dtype.name in _ffi.DTYPES else [f"dtype={dtype}: must be one of {', '.join(_ffi.DTYPES)}"]
+    return {target: list(reasons) for target in targets}
 
 
 def apply(op: Callable[..., Any], formula: Callable[..., Any], options: Any, forward: RowCall, operands: Sequence[jax.Array],
@@ -200,7 +207,9 @@ def apply(op: Callable[..., Any], formula: Callable[..., Any], options: Any, for
     """
     rule = forward.rule(operands)
     if mesh is not None:
-        return _partition.over_mesh(functools.partial(apply, op, formula, options, forward, mesh=None, in_specs=None), rule, mesh, in_specs, operands)
+        return _partition.over_mesh(
+            functools.partial(apply, op, formula, options, forward, mesh=None, in_specs=None), rule, mesh, in_specs, operands
+        )
     if in_specs is not None:
         raise ValueError(f"in_specs={in_specs}: needs mesh")
     if options.choice == "xla":

@@ -14,7 +14,8 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from jaxator import _dispatch, _ffi
+from jaxator import _dispatch, _ffi, _targets
+from jaxator._errors import UnsupportedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +125,10 @@ def _calls(jaxpr: core.Jaxpr, platform: str, named: bool) -> Iterator[Call]:
                 if platforms is None or platform in platforms:
                     yield from _calls(branch.jaxpr, platform, named=None not in served)
                     break
+            else:
+                named_platforms = sorted(name for platforms in served for name in platforms)
+                reason = f"implementation={', '.join(named_platforms)} was named: no kernels of it for {platform} programs"
+                raise UnsupportedError("explain", {platform: [reason]})
         else:
             for inner in _inner_jaxprs(parameters.values()):
                 yield from _calls(inner, platform, named)
@@ -144,18 +149,22 @@ def _kernel_call(equation: Any, platform: str, named: bool) -> Call:
     attributes = dict(equation.params["attributes"])
     op, direction = _name_of(handler, attributes)
     operands, results = ([variable.aval for variable in side] for side in (equation.invars, equation.outvars))
-    config = _config(op, direction, handler, operands, results, attributes) if platform == "cpu" else {"kernel": handler}
+    config = _config(platform, op, direction, handler, operands, results, attributes)
     kernel_named = bool(attributes.get("dot"))
     name = config["kernel"] if kernel_named else platform
     reason = f"implementation={name!r} was named" if named else f"the {platform} kernels serve this call and are preferred"
-    others = {gpu: [_dispatch.NO_GPU_KERNELS] for gpu in _dispatch.GPU_PLATFORMS if gpu != platform}
+    others = {
+        other: [_targets.refusal(other) or f"the program is lowered for {platform}"]
+        for other in _targets.PLATFORMS
+        if other not in ("cpu", platform)
+    }
     return Call(
         op=_public_name(op, attributes),
         direction=direction,
         target=platform,
         implementation=platform,
         config=config,
-        refused={**_refused_routes(config, operands, attributes), **others, "xla": [reason]},
+        refused={**(_refused_routes(config, operands, attributes) if platform == "cpu" else {}), **others, "xla": [reason]},
         operands=_types(operands),
     )
 
@@ -171,7 +180,7 @@ def _formula_call(equation: Any, platform: str) -> Call:
         target=platform,
         implementation="xla",
         config={},
-        refused={**refused, **{gpu: [_dispatch.NO_GPU_KERNELS] for gpu in _dispatch.GPU_PLATFORMS}},
+        refused=refused,
         operands=_types(v.aval for v in equation.invars),
     )
 
@@ -198,11 +207,13 @@ def _public_name(op: str, attributes: dict[str, Any]) -> str:
 
 
 def _config(
-    op: str, direction: str, handler: str, operands: Sequence[Any], results: Sequence[Any], attributes: dict[str, Any]
-) -> dict[str, Any]:
-    """Kernel and instruction set, and what the library's `pick_config` decided if it can describe the op."""
-    config = {"kernel": handler, "isa": _ffi.cpu_report()["selected"]}
-    describe = getattr(_ffi.library(), f"jaxator_{op}_describe", None)
+    platform: str, op: str, direction: str, handler: str, operands: Sequence[Any], results: Sequence[Any], attributes: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """Kernel and instruction set or architecture, and what the library decided if it can describe the op."""
+    on_cpu = platform == "cpu"
+    where = {"isa": _ffi.cpu_report()["selected"]} if on_cpu else {"architecture": _targets.architecture(platform)}
+    config = {"kernel": handler, **where}
+    describe = getattr(_ffi.library(), f"jaxator_{op}_{'' if on_cpu else platform + '_'}describe", None)
     if describe is None or op not in _NUMBERS:
         return config
     numbers = _NUMBERS[op](direction, operands, results, attributes)

@@ -49,7 +49,7 @@ def _formula(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
-    def kernel(x: jax.Array, *parameters: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, x: jax.Array, *parameters: jax.Array) -> tuple[jax.Array, ...]:
         return _ffi.call("layer_norm_forward", [_ffi.empty(x.shape, x.dtype)], x, *parameters, **options.attributes())
 
     ranks = [None] + [1] * (options.has_weight + options.has_bias)
@@ -63,7 +63,7 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
     batch, columns, rows = _rows.extents(x, batch_dims)
     parameters = options.has_weight + options.has_bias
 
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(x.shape, x.dtype)] + [_ffi.empty((*batch, columns), jnp.float32)] * parameters
         if parameters:
             numbers = (_ffi.DTYPES[x.dtype.name], rows, columns, options.has_weight, options.has_bias)
@@ -131,6 +131,6 @@ def layer_norm(
     """
     rows, parameters = _rows.check("layer_norm", (x,), {"weight": weight, "bias": bias}, epsilon)
     parameters = tuple(p.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) for p in parameters)
-    choice = _dispatch.choose("layer_norm", implementation, {"cpu": _rows.refusals(rows)})
+    choice = _dispatch.choose("layer_norm", implementation, _rows.refusals(rows, "cpu"))
     options = Options(float(epsilon), has_weight=weight is not None, has_bias=bias is not None, choice=choice)
     return _rows.apply(_layer_norm, _formula, options, options.forward(), (*rows, *parameters), mesh, in_specs)[0]

@@ -54,7 +54,7 @@ def _formula(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
 def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
     x = operands[0]
 
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(x.shape, x.dtype)] * (1 + options.has_residual)
         return _ffi.call("rms_norm_forward", results, *operands, **options.attributes())
 
@@ -68,10 +68,11 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
     total = operands[0]
     batch, columns, rows = _rows.extents(total, batch_dims)
 
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(total.shape, total.dtype)]
         if options.has_weight:
-            floats = _ffi.query("jaxator_rms_norm_scratch_floats", _ffi.DTYPES[total.dtype.name], rows, columns)
+            name = f"jaxator_rms_norm_{'cuda_' if target == 'cuda' else ''}scratch_floats"
+            floats = _ffi.query(name, _ffi.DTYPES[total.dtype.name], rows, columns)
             results += [_ffi.empty((*batch, columns), jnp.float32), _ffi.empty((floats,), jnp.float32)]
         return _ffi.call("rms_norm_backward", results, *operands, **options.attributes())[: 1 + options.has_weight]
 
@@ -126,7 +127,7 @@ def _entry(op: str, rows: Sequence[ArrayLike], weight: ArrayLike | None, epsilon
     weights = tuple(w.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) for w in weights)
     if weight_offset != 0:
         weights = tuple(w + weight_offset for w in weights)
-    choice = _dispatch.choose(op, implementation, {"cpu": _rows.refusals(rows)})
+    choice = _dispatch.choose(op, implementation, _rows.refusals(rows, "cpu", "cuda"))
     options = Options(float(epsilon), has_residual=len(rows) == 2, has_weight=bool(weights), choice=choice)
     return _rows.apply(_rms_norm, _formula, options, options.forward(), (*rows, *weights), mesh, in_specs)
 
@@ -145,7 +146,7 @@ def rms_norm(
       weight: float array [D] of any float dtype; None counts as ones (and ignores weight_offset).
       epsilon: added to the mean square; finite and not negative.
       weight_offset: added to the weight (1.0 for models that store weight - 1).
-      implementation: None chooses; "cpu" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda" or "xla" names one.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Rows may be
         sharded; D may not.
 

@@ -34,7 +34,9 @@ class Options:
         return _rows.RowCall(_rotate, self, f"* t n h, {angles} -> * t n h", replicated=("h", "c"))
 
     def attributes(self) -> dict[str, Any]:
-        return dict(theta=np.float64(self.theta), interleaved=self.interleaved, inverse=self.inverse, has_tables=self.has_tables)
+        return dict(
+            theta=np.float64(self.theta), interleaved=self.interleaved, inverse=self.inverse, has_tables=self.has_tables
+        )
 
 
 def _formula(options: Options, x: jax.Array, *angles: jax.Array) -> tuple[jax.Array, ...]:
@@ -58,7 +60,7 @@ def _formula(options: Options, x: jax.Array, *angles: jax.Array) -> tuple[jax.Ar
 
 
 def _rotate(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
-    def kernel(x: jax.Array, *angles: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, x: jax.Array, *angles: jax.Array) -> tuple[jax.Array, ...]:
         trailing = 1 + options.has_tables
         if options.shared and angles[0].ndim > trailing:
             # Mapped by vmap: each mapped element has its own, so the axes between it and T are written out.
@@ -96,7 +98,9 @@ def _rope_bwd(options: Options, angles: tuple[jax.Array, ...], cotangents: tuple
 _rope.defvjp(_rope_fwd, _rope_bwd)
 
 
-def _angles(x: jax.Array, positions: ArrayLike | None, tables: tuple[ArrayLike, ArrayLike] | None) -> tuple[tuple[jax.Array, ...], bool]:
+def _angles(
+    x: jax.Array, positions: ArrayLike | None, tables: tuple[ArrayLike, ArrayLike] | None
+) -> tuple[tuple[jax.Array, ...], bool]:
     """(positions or tables as the kernel takes them, whether they have only the axis T)."""
     leading, t, half = x.shape[:-3], x.shape[-3], x.shape[-1] // 2
     if tables is not None:
@@ -112,7 +116,11 @@ def _angles(x: jax.Array, positions: ArrayLike | None, tables: tuple[ArrayLike, 
         arrays, full = (positions.astype(jnp.int32),), (*leading, t)
     own = full[len(leading) :]
     for array in arrays:
-        if array.ndim < len(own) or array.ndim > len(full) or any(n not in (1, m) for n, m in zip(array.shape[::-1], full[::-1], strict=False)):
+        if (
+            array.ndim < len(own)
+            or array.ndim > len(full)
+            or any(n not in (1, m) for n, m in zip(array.shape[::-1], full[::-1], strict=False))
+        ):
             name = "tables have" if tables is not None else "positions have"
             raise ValueError(f"rope: {name} shape {array.shape}: must broadcast to {full}")
     shared = all(math.prod(a.shape[: a.ndim - len(own)]) == 1 for a in arrays)
@@ -161,6 +169,6 @@ def rope(
     if not (math.isfinite(theta) and theta >= 1):
         raise ValueError(f"rope: theta={theta}: must be finite and at least 1")
     angles, shared = _angles(x, positions, tables)
-    choice = _dispatch.choose("rope", implementation, {"cpu": _rows.refusals((x,))})
+    choice = _dispatch.choose("rope", implementation, _rows.refusals((x,), "cpu"))
     options = Options(float(theta), bool(interleaved), has_tables=tables is not None, shared=shared, choice=choice)
     return _rows.apply(_rope, _formula, options, options.rotation(), (x, *angles), mesh, in_specs)[0]

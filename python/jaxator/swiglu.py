@@ -52,7 +52,7 @@ def _formula(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         *rows, columns = operands[0].shape
         y = _ffi.empty((*rows, columns // 2 if options.packed else columns), operands[0].dtype)
         return _ffi.call("swiglu_forward", [y], *operands, **options.attributes())
@@ -65,7 +65,7 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
     """gate, [up], dy -> dgate, [dup]."""
     inputs = operands[:-1]
 
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(a.shape, a.dtype) for a in inputs]
         return _ffi.call("swiglu_backward", results, *operands, **options.attributes())
 
@@ -129,6 +129,6 @@ def swiglu(
         raise ValueError(f"swiglu: gate has {operands[0].shape[-1]} columns: must be even without up")
     if limit is not None and not limit > 0:
         raise ValueError(f"swiglu: limit={limit}: must be positive")
-    choice = _dispatch.choose("swiglu", implementation, {"cpu": _rows.refusals(operands)})
+    choice = _dispatch.choose("swiglu", implementation, _rows.refusals(operands, "cpu"))
     options = Options(packed=up is None, limit=math.inf if limit is None else float(limit), choice=choice)
     return _rows.apply(_swiglu, _formula, options, options.forward(), operands, mesh, in_specs)[0]

@@ -73,7 +73,7 @@ void take_inputs(Call& call, AttentionDesc& desc, AttentionInputs& args) {
   args.key_segment_ids = call.operand_if(desc.has_segment_ids).as<int32_t>();
 }
 
-void forward(Call& call) {
+void forward(Call& call, Executor& executor) {
   AttentionDesc desc;
   AttentionForwardArgs args;
   take_inputs(call, desc, args);
@@ -84,10 +84,10 @@ void forward(Call& call) {
   const int64_t slots = call.attributes.get<int64_t>("slots");
   desc.validate();
   require_elements("scratch", scratch, attention_forward_scratch_bytes(desc, slots));
-  attention_forward(desc, args, slots, call.executor);
+  attention_forward(desc, args, slots, executor);
 }
 
-void backward(Call& call) {
+void backward(Call& call, Executor& executor) {
   AttentionDesc desc;
   AttentionBackwardArgs args;
   take_inputs(call, desc, args);
@@ -104,11 +104,11 @@ void backward(Call& call) {
   const int64_t slots = call.attributes.get<int64_t>("slots");
   desc.validate();
   require_elements("scratch", scratch, attention_backward_scratch_bytes(desc, slots));
-  attention_backward(desc, args, slots, call.executor);
+  attention_backward(desc, args, slots, executor);
 }
 
 }  // namespace
 }  // namespace jaxator::ffi
 
-JAXATOR_FFI_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forward)
-JAXATOR_FFI_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_CPU_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forward)
+JAXATOR_FFI_CPU_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)

@@ -46,7 +46,7 @@ Buffer Call::result() {
   auto buffer = rets_.get<xla::ffi::AnyBuffer>(next_ret_);
   if (buffer.has_error()) throw Error("result " + std::to_string(next_ret_) + " is missing");
   next_ret_++;
-  prefer_huge_pages((*buffer)->untyped_data(), (*buffer)->size_bytes());
+  if (on_host_) prefer_huge_pages((*buffer)->untyped_data(), (*buffer)->size_bytes());
   return {(*buffer)->untyped_data(), (*buffer)->element_type(), (*buffer)->dimensions()};
 }
 

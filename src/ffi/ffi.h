@@ -1,12 +1,14 @@
 /// @file
 /// The skin between XLA's FFI and the library: one handler has the same shape as every other, so that an op's file says only
-/// how its buffers and attributes become a desc. Handlers keep no state and allocate nothing.
+/// how its buffers and attributes become a desc. That is said once, as a template over where the kernel runs: an Executor on a
+/// CPU, a CudaStream on a GPU. Handlers keep no state and allocate nothing.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "jaxator/cuda.h"
 #include "jaxator/executor.h"
 #include "jaxator/types.h"
 #include "xla/ffi/api/ffi.h"
@@ -66,11 +68,10 @@ inline void require_elements(const char* name, const Buffer& buffer, int64_t nee
 /// What one execution got from XLA. Operands and results are taken in order.
 class Call {
  public:
-  Call(xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets, const xla::ffi::Dictionary& attributes, Executor& executor)
-      : attributes(attributes), executor(executor), args_(args), rets_(rets) {}
+  Call(xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets, const xla::ffi::Dictionary& attributes, bool on_host)
+      : attributes(attributes), args_(args), rets_(rets), on_host_(on_host) {}
 
   const Attributes attributes;
-  Executor& executor;
 
   Buffer operand();
   Buffer result();
@@ -81,6 +82,7 @@ class Call {
  private:
   xla::ffi::RemainingArgs args_;
   xla::ffi::RemainingRets rets_;
+  bool on_host_;
   size_t next_arg_ = 0, next_ret_ = 0;
 };
 
@@ -108,14 +110,34 @@ template <class Body> xla::ffi::Error guarded(Body&& body) {
   }
 }
 
-template <void (*execute)(Call&)>
-xla::ffi::Error execute_stage(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
-                              xla::ffi::Dictionary attributes) {
+template <void (*execute)(Call&, Executor&)>
+xla::ffi::Error execute_on_cpu(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
+                               xla::ffi::Dictionary attributes) {
   return guarded([&] {
     XlaExecutor executor(pool);
-    Call call(args, rets, attributes, executor);
-    execute(call);
+    Call call(args, rets, attributes, true);
+    execute(call, executor);
   });
+}
+
+/// XLA runs initialize before every execution and never captures it; execute may be captured into a CUDA graph. Both run the
+/// same code, the first to load and check only, so that the second cannot fail.
+template <void (*execute)(Call&, const CudaStream&), bool prepare_only>
+xla::ffi::Error execute_on_cuda(void* stream, int32_t device, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
+                                xla::ffi::Dictionary attributes) {
+  return guarded([&] {
+    Call call(args, rets, attributes, false);
+    execute(call, {.handle = stream, .device = device, .prepare_only = prepare_only});
+  });
+}
+
+template <xla::ffi::ExecutionStage stage> auto bind_cuda() {
+  return xla::ffi::Ffi::Bind<stage>()
+      .template Ctx<xla::ffi::PlatformStream<void*>>()
+      .template Ctx<xla::ffi::DeviceOrdinal>()
+      .RemainingArgs()
+      .RemainingRets()
+      .Attrs();
 }
 
 template <void (*check)(const Attributes&)> xla::ffi::Error instantiate_stage(xla::ffi::Dictionary dictionary) {
@@ -131,10 +153,22 @@ template <void (*check)(const Attributes&)> xla::ffi::Error instantiate_stage(xl
 }  // namespace jaxator::ffi
 
 /// Exports jaxator_<name> (execute) and jaxator_<name>_instantiate (checks the attributes when the program is compiled).
-#define JAXATOR_FFI_HANDLER(name, check, execute)                                                     \
+#define JAXATOR_FFI_CPU_HANDLER(name, check, execute)                                                 \
   _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                              \
-      jaxator_##name, jaxator::ffi::execute_stage<execute>,                                           \
+      jaxator_##name, jaxator::ffi::execute_on_cpu<execute>,                                          \
       (xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs()));   \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_instantiate, jaxator::ffi::instantiate_stage<check>, \
                                 (xla::ffi::Ffi::BindInstantiate().Attrs()));                          \
+  _Pragma("GCC visibility pop")
+
+/// The same for both targets: `execute` is a template over where the kernel runs. Also exports jaxator_<name>_cuda and
+/// jaxator_<name>_cuda_initialize.
+#define JAXATOR_FFI_HANDLER(name, check, execute)                                                                 \
+  JAXATOR_FFI_CPU_HANDLER(name, check, execute<jaxator::Executor>)                                                \
+  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                          \
+      jaxator_##name##_cuda, (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, false>),          \
+      (jaxator::ffi::bind_cuda<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible}); \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_cuda_initialize,                                                 \
+                                (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, true>),        \
+                                (jaxator::ffi::bind_cuda<xla::ffi::ExecutionStage::kInitialize>()));              \
   _Pragma("GCC visibility pop")

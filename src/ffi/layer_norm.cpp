@@ -34,7 +34,7 @@ const float* parameter(const Buffer& buffer, int64_t g, int64_t columns) {
 
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
-void forward(Call& call) {
+void forward(Call& call, Executor& executor) {
   const Buffer x = call.operand();
   const Buffer weight = call.operand_if(call.attributes.get<bool>("has_weight"));
   const Buffer bias = call.operand_if(call.attributes.get<bool>("has_bias"));
@@ -45,11 +45,11 @@ void forward(Call& call) {
     const int64_t at = g * desc.rows * columns;
     layer_norm_forward(
         desc, {.x = x.at(at), .weight = parameter(weight, g, columns), .bias = parameter(bias, g, columns), .y = y.at(at)},
-        call.executor);
+        executor);
   }
 }
 
-void backward(Call& call) {
+void backward(Call& call, Executor& executor) {
   const Buffer x = call.operand();
   const bool has_weight = call.attributes.get<bool>("has_weight"), has_bias = call.attributes.get<bool>("has_bias");
   const Buffer weight = call.operand_if(has_weight), dy = call.operand();
@@ -68,12 +68,12 @@ void backward(Call& call) {
                          .dweight = dweight.as<float>(g * columns),
                          .dbias = dbias.as<float>(g * columns),
                          .scratch = scratch.as<float>()},
-                        call.executor);
+                        executor);
   }
 }
 
 }  // namespace
 }  // namespace jaxator::ffi
 
-JAXATOR_FFI_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
-JAXATOR_FFI_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_CPU_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
+JAXATOR_FFI_CPU_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)

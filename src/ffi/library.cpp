@@ -23,6 +23,22 @@ JAXATOR_C_API int jaxator_cpu_report(char* out, int capacity) {
   return copy_text(text, out, capacity);
 }
 
+/// JSON: why the CUDA driver cannot be used ("" if it can), the devices, the images of this build.
+JAXATOR_C_API int jaxator_cuda_report(char* out, int capacity) {
+  using namespace jaxator;
+  std::string text = "{\"problem\": " + json_text(cuda_problem()) + ", \"devices\": [";
+  const char* comma = "";
+  for (const CudaDevice& d : cuda_devices()) {
+    text += comma + std::string("{\"name\": ") + json_text(d.name) + ", \"capability\": \"" + std::to_string(d.major) + "." +
+            std::to_string(d.minor) + "\", \"multiprocessors\": " + std::to_string(d.multiprocessors) + "}";
+    comma = ", ";
+  }
+  text += "], \"images\": [";
+  comma = "";
+  for (const std::string& image : cuda_images()) text += comma + json_text(image), comma = ", ";
+  return copy_text(text + "]}", out, capacity);
+}
+
 /// Index of CpuIsa, or -1 for the choice by CPU model. Returns 0, or writes the error and returns 1.
 JAXATOR_C_API int jaxator_cpu_force_isa(int isa, char* error, int capacity) {
   try {

@@ -5,6 +5,7 @@
 #include "jaxator/attention.h"
 #include "src/ffi/c_api.h"
 #include "src/ops/layer_norm/config.h"
+#include "src/ops/norm_cuda.h"
 #include "src/ops/rms_norm/config.h"
 #include "src/ops/rope/config.h"
 #include "src/ops/swiglu/config.h"
@@ -18,6 +19,11 @@ using jaxator::ffi::json_text;
 
 JAXATOR_C_API int64_t jaxator_rms_norm_scratch_floats(int64_t dtype, int64_t rows, int64_t columns) {
   return jaxator::rms_norm_scratch_floats(
+      {.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns, .has_weight = true});
+}
+
+JAXATOR_C_API int64_t jaxator_rms_norm_cuda_scratch_floats(int64_t dtype, int64_t rows, int64_t columns) {
+  return jaxator::rms_norm_cuda_scratch_floats(
       {.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns, .has_weight = true});
 }
 
@@ -85,7 +91,6 @@ namespace {
 /// One JSON object, written field by field.
 class Object {
  public:
-  Object() { field("isa", json_text(name_of(jaxator::cpu_isa()))); }
   Object& field(const char* name, const std::string& json) {
     text_ += (text_.empty() ? "\"" : ", \"") + std::string(name) + "\": " + json;
     return *this;
@@ -110,6 +115,21 @@ template <class Desc> int describe_norm(const Desc& desc, char* out, int capacit
       .write(out, capacity);
 }
 
+/// What the CUDA kernels of the norms do with arrays at addresses that are multiples of 16.
+int describe_cuda_norm(DType type, int64_t rows, int64_t columns, char* out, int capacity) {
+  using namespace jaxator;
+  const NormCudaConfig forward = norm_cuda::forward(type, rows, columns, {});
+  const NormCudaConfig backward = norm_cuda::backward(type, rows, columns, norm_cuda::in_vectors(type, columns, {}));
+  return Object()
+      .field("forward_vectors_per_thread", forward.vectors)
+      .field("forward_threads_per_row", forward.threads)
+      .field("forward_blocks", forward.blocks)
+      .field("backward_vectors_per_thread", backward.vectors)
+      .field("backward_threads_per_row", backward.threads)
+      .field("backward_blocks", backward.blocks)
+      .write(out, capacity);
+}
+
 }  // namespace
 
 /// numbers: dtype, rows, columns, has_residual, has_weight.
@@ -130,6 +150,11 @@ JAXATOR_C_API int jaxator_layer_norm_describe(const int64_t* n, char* out, int c
                                               .has_weight = n[3] != 0,
                                               .has_bias = n[4] != 0},
                        out, capacity);
+}
+
+/// numbers as for jaxator_rms_norm_describe.
+JAXATOR_C_API int jaxator_rms_norm_cuda_describe(const int64_t* n, char* out, int capacity) {
+  return describe_cuda_norm(static_cast<jaxator::DType>(n[0]), n[1], n[2], out, capacity);
 }
 
 /// numbers: dtype, rows, columns of y, packed.

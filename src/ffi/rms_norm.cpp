@@ -26,9 +26,12 @@ RmsNormDesc desc_of(const Attributes& attributes, const Buffer& x, int64_t group
   return desc;
 }
 
+int64_t scratch_floats(const RmsNormDesc& desc, Executor&) { return rms_norm_scratch_floats(desc); }
+int64_t scratch_floats(const RmsNormDesc& desc, const CudaStream&) { return rms_norm_cuda_scratch_floats(desc); }
+
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
-void forward(Call& call) {
+template <class Target> void forward(Call& call, Target& target) {
   const Buffer x = call.operand();
   const Buffer residual = call.operand_if(call.attributes.get<bool>("has_residual"));
   const Buffer weight = call.operand_if(call.attributes.get<bool>("has_weight"));
@@ -42,18 +45,18 @@ void forward(Call& call) {
                       .weight = weight.as<float>(g * desc.columns),
                       .y = y.at(at),
                       .sum = sum.at(at)},
-                     call.executor);
+                     target);
   }
 }
 
-void backward(Call& call) {
+template <class Target> void backward(Call& call, Target& target) {
   const Buffer sum = call.operand();
   const bool has_weight = call.attributes.get<bool>("has_weight");
   const Buffer weight = call.operand_if(has_weight), dy = call.operand();
   const Buffer dsum = call.operand_if(call.attributes.get<bool>("has_residual"));
   const Buffer dx = call.result(), dweight = call.result_if(has_weight), scratch = call.result_if(has_weight);
   const RmsNormDesc desc = desc_of(call.attributes, sum, groups_of(dweight, sum.last()));
-  require_elements("scratch", scratch, rms_norm_scratch_floats(desc));
+  require_elements("scratch", scratch, scratch_floats(desc, target));
   const bool own_weights = groups_of(weight, desc.columns) > 1;
   for (int64_t g = 0; g < groups_of(dweight, desc.columns); g++) {
     const int64_t at = g * desc.rows * desc.columns;
@@ -65,7 +68,7 @@ void backward(Call& call) {
                        .dx = dx.at(at),
                        .dweight = dweight.as<float>(g * desc.columns),
                        .scratch = scratch.as<float>()},
-                      call.executor);
+                      target);
   }
 }
 

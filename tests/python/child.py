@@ -171,7 +171,13 @@ def gloo_attention(rank: int, port: int, explicit: bool) -> dict[str, Any]:
     for kv_heads in (2, 1):
         problem = problems.make(Case(Shape(4, 6, 10, 4, kv_heads, 8, 4), bias="NTS", key_lengths=True, causal=True))
         heads = "q" if kv_heads == 2 else None
-        specs = {"q": P("p", None, "q"), "k": P("p", None, heads), "v": P("p", None, heads), "bias": P(None, "q"), "key_lengths": P("p")}
+        specs = {
+            "q": P("p", None, "q"),
+            "k": P("p", None, heads),
+            "v": P("p", None, heads),
+            "bias": P(None, "q"),
+            "key_lengths": P("p"),
+        }
 
         def put(a: Any, spec: Any) -> Any:
             return jax.make_array_from_callback(a.shape, jax.sharding.NamedSharding(mesh, spec), lambda index: a[index])

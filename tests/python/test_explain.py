@@ -11,7 +11,7 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import jaxator as jxt
-from jaxator import _dispatch, _ffi
+from jaxator import _ffi
 from jaxator.explain import explain
 
 X = jax.ShapeDtypeStruct((6, 8), jnp.bfloat16)
@@ -121,11 +121,21 @@ def test_the_xla_formulation_because_of_the_dtype():
 
 
 def test_a_gpu_without_kernels_takes_the_formulation(monkeypatch):
-    monkeypatch.setattr(_dispatch, "has_local_devices", lambda platform: platform == "cuda")
     monkeypatch.setattr(importlib.import_module("jaxator.explain"), "_platform", lambda: "cuda")
-    (call,) = explain(jxt.rms_norm, jax.ShapeDtypeStruct((3, 24), jnp.float16)).calls
+    with jxt.target("sm_80"):
+        (call,) = explain(jxt.rms_norm, jax.ShapeDtypeStruct((3, 24), jnp.float16)).calls
     assert (call.op, call.target, call.implementation) == ("rms_norm", "cuda", "xla")
-    assert call.refused["cuda"] == ["this build has no kernels for it"]
+    assert call.refused["cuda"] == ["architecture=sm_80: this build has kernels for sm_90a"]
+
+
+def test_a_gpu_that_is_not_here(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("jaxator.explain"), "_platform", lambda: "cuda")
+    found = explain(jax.grad(lambda x, w: jxt.rms_norm(x, w).astype(jnp.float32).sum()), X, W)
+    assert directions(found) == [("rms_norm", "forward"), ("rms_norm", "backward")]
+    for call in found.calls:
+        assert (call.target, call.implementation, call.config["architecture"]) == ("cuda", "cuda", "sm_90a")
+        assert {"vectors_per_thread", "threads_per_row", "blocks"} <= set(call.config)
+        assert call.refused["rocm"] == ["this build has no kernels for it"]
 
 
 def test_values_of_the_marked_formulation():
@@ -184,5 +194,5 @@ def test_prints_a_table():
     text = str(found)
     assert repr(found) == text
     assert text.startswith("2 Jaxator calls in a program for cpu")
-    assert "1-2" in text and "rms_norm_forward" in text and "not cuda: this build has no kernels for it" in text
+    assert "1-2" in text and "rms_norm_forward" in text and "not cuda: the program is lowered for cpu" in text
     assert str(explain(lambda x: x + 1, X)) == "0 Jaxator calls in a program for cpu"

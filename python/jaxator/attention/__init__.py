@@ -26,9 +26,13 @@ OP = "dot_product_attention"
 
 def _check_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> None:
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
-        raise ValueError(f"{OP}: query, key, value have {q.ndim}, {k.ndim}, {v.ndim} axes: must all be [B, T, N, H] or all [T, N, H]")
+        raise ValueError(
+            f"{OP}: query, key, value have {q.ndim}, {k.ndim}, {v.ndim} axes: must all be [B, T, N, H] or all [T, N, H]"
+        )
     if not (q.dtype == k.dtype == v.dtype) or not is_wide_float(q.dtype):
-        raise TypeError(f"{OP}: dtypes {q.dtype}, {k.dtype}, {v.dtype}: query, key and value must have one float dtype of 16 bits or more")
+        raise TypeError(
+            f"{OP}: dtypes {q.dtype}, {k.dtype}, {v.dtype}: query, key and value must have one float dtype of 16 bits or more"
+        )
     (b, _, n, h), (kb, s, kh, kd), vs = q.shape, k.shape, v.shape
     if kb != b or vs[0] != b:
         raise ValueError(f"{OP}: batch sizes {b}, {kb}, {vs[0]}: must be equal")
@@ -70,7 +74,9 @@ def _refuse_later_options(**given: Any) -> None:
     for name, (value, absent) in given.items():
         # Arrays are given whatever they hold.
         if value is not None and (absent is None or isinstance(value, jax.core.Tracer) or value != absent):
-            raise UnsupportedError(OP, {"cpu": [f"{name} is given: not supported yet"], "xla": [f"{name} is given: not supported yet"]})
+            raise UnsupportedError(
+                OP, {"cpu": [f"{name} is given: not supported yet"], "xla": [f"{name} is given: not supported yet"]}
+            )
 
 
 def _refusals(q: jax.Array, v: jax.Array) -> list[str]:
@@ -219,13 +225,17 @@ def _segments(ids: Any, b: int, t: int, s: int, unbatched: bool) -> tuple[jax.Ar
     query_ids, key_ids = ids if isinstance(ids, tuple) else (ids, ids)
     if unbatched:
         query_ids, key_ids = jnp.asarray(query_ids)[None], jnp.asarray(key_ids)[None]
-    return _check_integers("segment_ids of the query", query_ids, (b, t)), _check_integers("segment_ids of the key", key_ids, (b, s))
+    return _check_integers("segment_ids of the query", query_ids, (b, t)), _check_integers(
+        "segment_ids of the key", key_ids, (b, s)
+    )
 
 
 def _apply(options: Options, operands: tuple[jax.Array, ...], mesh: Any, in_specs: Any) -> tuple[jax.Array, jax.Array]:
     rule = options.rule(operands, backward=False)
     if mesh is not None:
-        return _partition.over_mesh(functools.partial(_apply, options, mesh=None, in_specs=None), rule, mesh, in_specs, operands)
+        return _partition.over_mesh(
+            functools.partial(_apply, options, mesh=None, in_specs=None), rule, mesh, in_specs, operands
+        )
     if in_specs is not None:
         raise ValueError(f"in_specs={in_specs}: needs mesh")
     if options.choice == "xla":

@@ -34,9 +34,13 @@ def _scratch(options: Options, operands: Sequence[Any], backward: bool, bias_gra
 def _forward(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
     q, _, v = operands[:3]
 
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         slots, size = _scratch(options, operands, backward=False, bias_gradient=False)
-        results = [_ffi.empty((*q.shape[:3], v.shape[3]), q.dtype), _ffi.empty(q.shape[:3], jnp.float32), _ffi.empty((size,), jnp.uint8)]
+        results = [
+            _ffi.empty((*q.shape[:3], v.shape[3]), q.dtype),
+            _ffi.empty(q.shape[:3], jnp.float32),
+            _ffi.empty((size,), jnp.uint8),
+        ]
         attributes = dict(options.attributes(), bias_gradient=False, kv_gradients_f32=False, slots=np.int64(slots))
         return _ffi.call("attention_forward", results, *operands, **attributes)[:2]
 
@@ -49,11 +53,13 @@ def _backward(options: Options, bias_gradient: bool, kv_float32: bool, *operands
     differentiated = 3 + bias_gradient
     dtypes = (inputs[0].dtype, *(jnp.float32 if kv_float32 else a.dtype for a in inputs[1:3]))
 
-    def kernel(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         slots, size = _scratch(options, inputs, backward=True, bias_gradient=bias_gradient)
         results = [_ffi.empty(a.shape, d) for a, d in zip(inputs[:3], dtypes, strict=True)]
         results += [_ffi.empty(a.shape, jnp.float32) for a in inputs[3:differentiated]] + [_ffi.empty((size,), jnp.uint8)]
-        attributes = dict(options.attributes(), bias_gradient=bias_gradient, kv_gradients_f32=kv_float32, slots=np.int64(slots))
+        attributes = dict(
+            options.attributes(), bias_gradient=bias_gradient, kv_gradients_f32=kv_float32, slots=np.int64(slots)
+        )
         return _ffi.call("attention_backward", results, *operands, **attributes)[:differentiated]
 
     def xla(*operands: jax.Array) -> tuple[jax.Array, ...]:
@@ -83,7 +89,11 @@ class Direction:
     """dk and dv as float32: where the heads of one key/value head are cut over devices they are partial sums."""
 
     def local(self, *operands: jax.Array) -> tuple[jax.Array, ...]:
-        return _backward(self.options, self.bias_gradient, self.kv_float32, *operands) if self.backward else _forward(self.options, *operands)
+        return (
+            _backward(self.options, self.bias_gradient, self.kv_float32, *operands)
+            if self.backward
+            else _forward(self.options, *operands)
+        )
 
     def rule(self, operands: Sequence[Any]) -> _partition.Rule:
         return self.options.rule(operands, self.backward, self.bias_gradient)
@@ -183,7 +193,9 @@ def _gradients(direction: Direction, *operands: jax.Array) -> tuple[jax.Array, .
 def _attention_bwd(options: Options, residuals: Any, cotangents: Any) -> tuple[Any]:
     operands, out, lse, bias_gradient = residuals
     dout, dlse = (jnp.zeros(c.shape, c.dtype) if isinstance(c, SymbolicZero) else c for c in cotangents)
-    direction = Direction(options, backward=True, bias_gradient=bool(bias_gradient), kv_float32=is_multi_query(*operands[:2]))
+    direction = Direction(
+        options, backward=True, bias_gradient=bool(bias_gradient), kv_float32=is_multi_query(*operands[:2])
+    )
     gradients = list(_gradients(direction, *operands, out, lse, dout, dlse))
     if bias_gradient:
         gradients[3] = gradients[3].astype(operands[3].dtype)

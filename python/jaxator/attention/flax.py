@@ -37,7 +37,9 @@ def flax_attention(query, key, value, bias=None, mask=None, *, dropout_rng=None,
         if value is not None
     ]
     if dropout_rate > 0 and not deterministic:
-        refused.append(f"dropout_rate={dropout_rate}, broadcast_dropout={broadcast_dropout}: active dropout is not supported yet")
+        refused.append(
+            f"dropout_rate={dropout_rate}, broadcast_dropout={broadcast_dropout}: active dropout is not supported yet"
+        )
     if refused:
         raise UnsupportedError("flax_attention", {"cpu": refused})
     if promote_dtype is not None:

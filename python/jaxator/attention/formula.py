@@ -57,7 +57,9 @@ def attention(options: Options, *operands: jax.Array) -> tuple[jax.Array, jax.Ar
     q, k, v = _without_padding(options, q, k, v, named)
     group = heads // kv_heads if kv_heads else 1
     grouped = q.reshape(batch, t, kv_heads, group, head_size)
-    logits = jnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(batch, heads, t, s) * options.scale
+    logits = (
+        jnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(batch, heads, t, s) * options.scale
+    )
     if options.has(BIAS):
         logits = logits + jnp.where(seen, named[BIAS].astype(wide), 0)
     seen &= logits != -jnp.inf

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import jaxator
-from jaxator import _dispatch, _ffi
+from jaxator import _ffi, _targets
 
 CACHE_FLAG = "jax_remove_custom_partitioning_ptr_from_cache_key"
 
@@ -30,6 +30,7 @@ def examine() -> dict[str, Any]:
         },
         "cpu": cpu | {"bf16_route": "bfloat16 dot" if cpu["fast_bf16_dot"] else "float32 FMA on widened elements"},
         "libraries": {path.name: path.stat().st_size for path in _libraries()},
+        "cuda": _ffi.cuda_report(),
         "kernels": _kernels(),
         "devices": _devices(),
         "notes": _notes(cpu),
@@ -48,7 +49,8 @@ def _kernels() -> dict[str, dict[str, list[str]]]:
     return {
         handler: {
             "cpu": sets if hasattr(_ffi.library(), f"jaxator_{handler}") else [],
-            **{gpu: [] for gpu in _dispatch.GPU_PLATFORMS},
+            "cuda": list(_targets.KERNEL_ARCHITECTURES["cuda"]) if _ffi.has_cuda_kernels(handler) else [],
+            "rocm": [],
         }
         for handler in _ffi.HANDLERS
     }
@@ -56,7 +58,7 @@ def _kernels() -> dict[str, dict[str, list[str]]]:
 
 def _devices() -> dict[str, list[str]]:
     found = {}
-    for name in ("cpu", *_dispatch.GPU_PLATFORMS):
+    for name in ("cpu", *_targets.GPU_PLATFORMS):
         try:
             found[name] = [f"{d.id}: {d.device_kind}" for d in jax.devices(name)]
         except RuntimeError:
@@ -104,12 +106,15 @@ def show(report: dict[str, Any], as_json: bool) -> None:
     facts.add_row("in use", str(cpu["selected"]))
     facts.add_row("bfloat16 products by", cpu["bf16_route"])
     facts.add_row("last-level cache", f"{cpu['last_level_cache_bytes'] / 2**20:.0f} MiB")
+    facts.add_row(
+        "CUDA driver", report["cuda"]["problem"] or ", ".join(d["name"] for d in report["cuda"]["devices"]) or "no device"
+    )
     for name, size in report["libraries"].items():
         facts.add_row(name, f"{size / 2**20:.2f} MiB")
     for name, devices in report["devices"].items():
         facts.add_row(f"{name} devices", ", ".join(devices) or "none")
     console.print(facts)
-    kernels = Table("kernel", "cpu", *_dispatch.GPU_PLATFORMS, title="Kernels built in")
+    kernels = Table("kernel", "cpu", *_targets.GPU_PLATFORMS, title="Kernels built in")
     for handler, targets in report["kernels"].items():
         built = (" ".join(isa.removeprefix("x86-64-") for isa in sets) for sets in targets.values())
         kernels.add_row(handler, *(text or "XLA formulation" for text in built))

@@ -1,0 +1,73 @@
+#include "src/runtime/cuda/launch.h"
+
+#include <limits>
+#include <mutex>
+#include <string>
+
+namespace jaxator::cuda {
+namespace {
+
+[[noreturn]] void refuse(const char* entry, const std::string& what, int64_t value, const std::string& rule) {
+  throw Error("kernel " + std::string(entry) + ": " + what + "=" + std::to_string(value) + ": " + rule);
+}
+
+void at_most(const char* entry, const std::string& what, int64_t value, int64_t limit) {
+  if (value > limit) refuse(entry, what, value, "must be at most " + std::to_string(limit));
+}
+
+void check_extents(const char* entry, const Geometry& g) {
+  static constexpr int64_t kGridLimits[] = {std::numeric_limits<int32_t>::max(), 65535, 65535};
+  static constexpr const char* kAxes[] = {"x", "y", "z"};
+  for (int i = 0; i < 3; i++) {
+    const std::string axis = kAxes[i];
+    if (g.grid[i] < 1) refuse(entry, "grid." + axis, g.grid[i], "must be positive");
+    if (g.block[i] < 1) refuse(entry, "block." + axis, g.block[i], "must be positive");
+    if (g.cluster[i] < 1) refuse(entry, "cluster." + axis, g.cluster[i], "must be positive");
+    at_most(entry, "grid." + axis, g.grid[i], kGridLimits[i]);
+    if (g.grid[i] % g.cluster[i] != 0)
+      refuse(entry, "grid." + axis, g.grid[i], "must be a multiple of the cluster's " + std::to_string(g.cluster[i]));
+  }
+  at_most(entry, "blocks in a cluster", int64_t{g.cluster[0]} * g.cluster[1] * g.cluster[2], 8);
+}
+
+}  // namespace
+
+void prepare(Function& function, const char* entry, const Geometry& g, int device) {
+  check_extents(entry, g);
+  at_most(entry, "threads in a block", int64_t{g.block[0]} * g.block[1] * g.block[2], function.max_threads);
+  if (g.shared_bytes < 0) refuse(entry, "shared_bytes", g.shared_bytes, "must not be negative");
+  if (g.shared_bytes <= function.shared_bytes.load(std::memory_order_relaxed)) return;
+  int handle = 0, limit = 0;
+  check(driver().DeviceGet(&handle, device), "cuDeviceGet");
+  check(driver().DeviceGetAttribute(&limit, kMaxSharedBytesPerBlockOptin, handle), "cuDeviceGetAttribute");
+  at_most(entry, "shared_bytes", g.shared_bytes, limit);
+  // Only ever raised: another thread may be about to launch with more.
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (g.shared_bytes <= function.shared_bytes.load(std::memory_order_relaxed)) return;
+  check(driver().FuncSetAttribute(function.handle, kMaxDynamicSharedBytes, g.shared_bytes),
+        std::to_string(g.shared_bytes) + " bytes of shared memory for kernel " + entry);
+  function.shared_bytes.store(g.shared_bytes, std::memory_order_relaxed);
+}
+
+void launch(Function& function, const char* entry, const Geometry& g, const CudaStream& stream, void** arguments) {
+  if (stream.prepare_only) return prepare(function, entry, g, stream.device);
+  LaunchAttribute cluster{kClusterDimension, 0, {unsigned(g.cluster[0]), unsigned(g.cluster[1]), unsigned(g.cluster[2])}};
+  const bool clustered = g.cluster[0] * g.cluster[1] * g.cluster[2] > 1;
+  const LaunchConfig config{
+      .grid = {unsigned(g.grid[0]), unsigned(g.grid[1]), unsigned(g.grid[2])},
+      .block = {unsigned(g.block[0]), unsigned(g.block[1]), unsigned(g.block[2])},
+      .shared_bytes = unsigned(g.shared_bytes),
+      .stream = stream.handle,
+      .attributes = &cluster,
+      .attribute_count = clustered ? 1u : 0u,
+  };
+  check(driver().LaunchKernelEx(&config, function.handle, arguments, nullptr), "launching kernel " + std::string(entry));
+}
+
+void require_aligned(const char* name, const void* address, int alignment) {
+  if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
+    throw Error(std::string(name) + " is at an address that is no multiple of " + std::to_string(alignment));
+}
+
+}  // namespace jaxator::cuda

@@ -1,0 +1,32 @@
+/// @file
+/// Launching a kernel. Arguments lie on the caller's stack; everything that can fail is checked when a stream only prepares.
+#pragma once
+
+#include "src/runtime/cuda/driver.h"
+#include "src/runtime/cuda/module.h"
+
+namespace jaxator::cuda {
+
+struct Geometry {
+  int64_t grid[3] = {1, 1, 1};
+  int block[3] = {1, 1, 1};
+  int shared_bytes = 0;  // dynamic
+  int cluster[3] = {1, 1, 1};
+};
+
+/// Threads, shared memory, grid and cluster against the limits of the function and the device: throws Error with the value.
+void prepare(Function& function, const char* entry, const Geometry& geometry, int device);
+
+/// Launches, or only prepares where the stream says so.
+void launch(Function& function, const char* entry, const Geometry& geometry, const CudaStream& stream, void** arguments);
+
+template <class... Args>
+void launch(const Kernel& kernel, const Geometry& geometry, const CudaStream& stream, const Args&... args) {
+  void* pointers[] = {const_cast<void*>(static_cast<const void*>(&args))...};
+  launch(kernel.on(stream.device, stream.prepare_only), kernel.entry(), geometry, stream, pointers);
+}
+
+/// Throws Error unless the address is a multiple of `alignment`.
+void require_aligned(const char* name, const void* address, int alignment);
+
+}  // namespace jaxator::cuda
