@@ -107,7 +107,7 @@ def elsewhere(monkeypatch):
     clear()
     with monkeypatch.context() as patch:
         run = _dispatch.run
-        patch.setattr(_dispatch, "run", lambda choice, *rest: run("xla", *rest))
+        patch.setattr(_dispatch, "run", lambda choice, *rest: run(_dispatch.Choice("xla", choice.op, {}), *rest))
         yield
     clear()
 
