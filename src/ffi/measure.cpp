@@ -8,6 +8,7 @@
 #include "jaxator/executor.h"
 #include "src/ffi/c_api.h"
 #include "src/runtime/cpu_kernels.h"
+#include "src/runtime/cuda/measure.h"
 
 /// Nanoseconds of one memcpy dealt to `threads` threads.
 JAXATOR_C_API int64_t jaxator_copy_nanoseconds(int64_t to, int64_t from, int64_t bytes, int64_t threads) {
@@ -35,4 +36,37 @@ JAXATOR_C_API int64_t jaxator_peak_flops(int64_t bf16_dot, int64_t microseconds,
   };
   pool.parallel_for(threads, threads, body);
   return total;
+}
+
+// On a GPU, by its device number. -1 where the driver refuses.
+
+namespace {
+
+template <class Measure> int64_t nanoseconds_of(Measure&& measure) {
+  try {
+    return static_cast<int64_t>(1e9 * measure());
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+}  // namespace
+
+/// Nanoseconds of `count` copies in the device's memory.
+JAXATOR_C_API int64_t jaxator_cuda_copy_nanoseconds(int64_t device, uint64_t to, uint64_t from, int64_t bytes, int64_t count) {
+  return nanoseconds_of([&] { return jaxator::cuda::copy_seconds(static_cast<int>(device), to, from, bytes, count); });
+}
+
+/// Nanoseconds of `count` launches of bfloat16 products that never leave the chip. `out`: 256 floats a multiprocessor.
+JAXATOR_C_API int64_t jaxator_cuda_peak_nanoseconds(int64_t device, uint64_t out, int64_t count) {
+  return nanoseconds_of([&] { return jaxator::cuda::peak_seconds(static_cast<int>(device), out, count); });
+}
+
+/// Floating-point operations of one of those launches.
+JAXATOR_C_API int64_t jaxator_cuda_peak_flops(int64_t device) {
+  try {
+    return static_cast<int64_t>(jaxator::cuda::peak_flops(static_cast<int>(device)));
+  } catch (const std::exception&) {
+    return -1;
+  }
 }

@@ -181,3 +181,67 @@ def test_the_package_imports_no_extra():
     code = "import sys, jaxator, jaxator.explain, jaxator.cli; assert not {'typer', 'rich'} & set(sys.modules)"
     result = python("-c", code)
     assert result.returncode == 0, result.stderr
+
+
+def test_bench_report(tmp_path):
+    def row(case, value, ratio, target="cuda"):
+        return {
+            "op": "rms_norm", "case": case, "dtype": "bfloat16", "target": target, "implementation": "cuda", "seconds": 1e-3,
+            "value": value, "unit": "GB/s", "limit_share": 0.5, "peer": "XLA", "peer_value": value / ratio, "ratio": ratio,
+        }  # fmt: skip
+
+    def record(name, *rows):
+        text = {
+            "date": "2026-01-02T03:04:05+00:00",
+            "commit": "abc",
+            "device": {"gpu": "a GPU", "driver": "1.2"},
+            "jax": "0.1",
+        }
+        (tmp_path / name).write_text(json.dumps(text | {"rows": rows}))
+
+    record(
+        "1.json",
+        row("forward 8x8 burst", 100.0, 2.0),
+        row("forward 8x8 sustained", 80.0, 1.6),
+        row("forward 9x9", 1, 9, "cpu"),
+    )
+    record("2.json", row("forward 8x8 burst", 120.0, 3.0))
+    document = tmp_path / "page.md"
+    document.write_text("before\n<!-- bench:cuda -->\nold\n<!-- /bench -->\nafter\n")
+    arguments = (
+        "--report",
+        str(tmp_path),
+        "--target",
+        "cuda",
+        "--figure",
+        str(tmp_path / "f.png"),
+        "--document",
+        str(document),
+    )
+    result = invoke("bench", *arguments)
+    assert result.exit_code == 0, result.output
+    line = "| rms_norm | forward 8x8 | 120 / 80 GB/s | 40 / 50 GB/s (XLA) | 3.00x / 1.60x | 50% / 50% |"
+    page = document.read_text()
+    assert line in result.output and line in page and "old" not in page
+    assert page.startswith("before\n<!-- bench:cuda -->\n| op") and page.endswith("commit abc.\n<!-- /bench -->\nafter\n")
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+    missing = invoke("bench", "--report", str(tmp_path), "--target", "rocm")
+    assert missing.exit_code == 2 and "rocm" in missing.output
+
+
+def test_bench_on_a_gpu_counts_each_pass_apart():
+    tasks = bench.choose("rms_norm", target="cuda")
+    assert {task.text for task in tasks} >= {"forward 8192x4096", "backward 8192x4096"}
+    with pytest.raises(ValueError, match="target='tpu': must be one of cpu, cuda"):
+        bench.choose("rms_norm", target="tpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", ["rms_norm", "dispatch"])
+def test_bench_on_a_gpu(op):
+    result = invoke("bench", op, "--json", "--repeats", "1", "--target", "cuda")
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.output.splitlines()]
+    assert all(row["target"] == "cuda" and row["seconds"] > 0 and row["peer_value"] > 0 for row in rows)
+    if op == "rms_norm":
+        assert {row["case"].rsplit(" ", 1)[1] for row in rows} == {"burst", "sustained"}

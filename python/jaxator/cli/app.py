@@ -53,22 +53,37 @@ def explain(
 
 @app.command()
 def bench(
-    op: Annotated[str, typer.Argument(help='An op, "dispatch", or "all".')],
+    op: Annotated[str, typer.Argument(help='An op, "dispatch", or "all".')] = "all",
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     dtype: Annotated[str | None, typer.Option(help="Element type instead of the cases' own.")] = None,
     case: Annotated[str | None, typer.Option(help="Only cases whose text contains this.")] = None,
     repeats: Annotated[
         int, typer.Option(min=1, help="Interleaved runs, fewer where a case would take over half a minute.")
     ] = 15,
+    target: Annotated[str, typer.Option(help='"cpu", or "cuda" for an NVIDIA GPU of this machine.')] = "cpu",
     save: Annotated[
         Path | None, typer.Option(help="Also write the rows, device, date and commit to a file in this folder.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Do not measure: show the newest rows of the target in this folder as a Markdown table."),
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="With --report: also draw the ratios into this PNG.")] = None,
+    document: Annotated[Path | None, typer.Option(help="With --report: also put the table into this Markdown file.")] = None,
 ) -> None:
     """Time of each op beside XLA's for the same formula and beside the machine's limit, in one process, interleaved."""
+    if report is not None:
+        from jaxator.cli import report as reporting
+
+        try:
+            print(reporting.write(report, target, figure, document))
+        except ValueError as error:
+            raise _usage(error) from error
+        return
     from jaxator.cli import bench as work
 
     try:
-        chosen = work.choose(op, dtype, case)
+        chosen = work.choose(op, dtype, case, target)
     except (ValueError, TypeError) as error:
         raise _usage(error) from error
-    work.run(chosen, repeats=repeats, as_json=json, save=save)
+    work.run(chosen, repeats=repeats, as_json=json, save=save, target=target)

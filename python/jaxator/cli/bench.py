@@ -16,7 +16,7 @@ from rich.table import Table
 
 import jaxator
 from jaxator import _ffi
-from jaxator.cli import cases, timing
+from jaxator.cli import cases, gpu, gpu_bench, timing
 from jaxator.cli.doctor import console_for_people
 from jaxator.explain import Call, explain
 
@@ -57,8 +57,10 @@ class Task:
         return f"{self.direction} {self.case.text}" if self.case else f"{self.direction} 8"
 
 
-def choose(op: str, dtype: str | None = None, case: str | None = None) -> list[Task]:
+def choose(op: str, dtype: str | None = None, case: str | None = None, target: str = "cpu") -> list[Task]:
     """The tasks of an op, of "dispatch", or of "all"; raises ValueError for a name that is none of them."""
+    if target not in cases.ROW_SHAPES:
+        raise ValueError(f"target={target!r}: must be one of {', '.join(cases.ROW_SHAPES)}")
     names = [*cases.ops(), DISPATCH] if op == "all" else [op]
     if op not in ("all", DISPATCH, *cases.ops()):
         raise ValueError(f"op={op!r}: must be one of {', '.join([*cases.ops(), DISPATCH, 'all'])}")
@@ -67,27 +69,34 @@ def choose(op: str, dtype: str | None = None, case: str | None = None) -> list[T
         if name == DISPATCH:
             tasks.append(Task(None, "forward"))
         else:
-            tasks += [Task(c, direction) for c in cases.cases(name, dtype) for direction in c.directions]
+            # On a GPU the passes are measured apart: their kernels have limits and peers of their own.
+            directions = {"cuda": ("forward", "backward")}.get(target)
+            tasks += [Task(c, d) for c in cases.cases(name, dtype, target) for d in directions or c.directions]
     chosen = [task for task in tasks if case is None or case in task.text]
     if not chosen:
         raise ValueError(f"case={case!r}: is in none of {[task.text for task in tasks]}")
     return chosen
 
 
-def run(tasks: Iterable[Task], repeats: int, as_json: bool, save: Path | None) -> None:
+def run(tasks: Iterable[Task], repeats: int, as_json: bool, save: Path | None, target: str = "cpu") -> None:
     """Measures and prints, row by row for machines; for people, a table at the end."""
+    measure_all = {"cpu": lambda task: [measure(task, repeats)], "cuda": lambda task: gpu_bench.measure(task, repeats)}[
+        target
+    ]
     rows = []
     console = console_for_people()
     with console.status("") if not as_json else _Silent() as status:
         for task in tasks:
             status.update(f"{task.case.op if task.case else DISPATCH} {task.text}")
-            rows.append(measure(task, repeats))
+            new = measure_all(task)
+            rows += new
             if as_json:
-                print(json.dumps(dataclasses.asdict(rows[-1])), flush=True)
+                for row in new:
+                    print(json.dumps(dataclasses.asdict(row)), flush=True)
     if not as_json:
         console.print(table(rows))
     if save is not None:
-        path = write(rows, save)
+        path = write(rows, save, target)
         if not as_json:
             console.print(f"written to {path}")
 
@@ -217,19 +226,20 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def write(rows: Iterable[Row], folder: Path) -> Path:
+def write(rows: Iterable[Row], folder: Path, target: str = "cpu") -> Path:
     """The rows with where and when they were measured, in a file named after the time."""
     now = datetime.datetime.now(datetime.UTC)
     cpu = _ffi.cpu_report()
+    device = {"cpu": cpu["brand"].strip(), "threads": timing.THREADS, "isa": cpu["selected"]}
     record = {
         "date": now.isoformat(timespec="seconds"),
         "commit": _commit(),
-        "device": {"cpu": cpu["brand"].strip(), "threads": timing.THREADS, "isa": cpu["selected"]},
+        "device": device if target == "cpu" else gpu.describe(),
         "jax": jax.__version__,
         "rows": [dataclasses.asdict(row) for row in rows],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{now:%Y-%m-%d-%H%M%S}.json"
+    path = folder / f"{now:%Y-%m-%d-%H%M%S}{'' if target == 'cpu' else '-' + target}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
 

@@ -46,18 +46,26 @@ def ops() -> list[str]:
     return [op for op in BENCHED if hasattr(jaxator, op)]
 
 
-def cases(op: str, dtype: str | None = None) -> list[Case]:
-    """The cases of one op, in bfloat16 unless dtype is given."""
+ROW_SHAPES: dict[str, dict[str, list[tuple[int, ...]]]] = {
+    "cpu": {"norm": [(4096, 4096)], "swiglu": [(4096, 2 * 5632)], "rope": [(1, 2048, 32, 128), (1, 2048, 8, 128)]},
+    "cuda": {
+        "norm": [(8192, 4096), (16384, 8192)],
+        "swiglu": [(8192, 2 * 14336)],
+        "rope": [(8, 2048, 32, 128)],
+    },
+}
+"""Target -> op, or "norm" for all of them -> sizes of the first operand."""
+
+
+def cases(op: str, dtype: str | None = None, target: str = "cpu") -> list[Case]:
+    """The cases of one op on a target, in bfloat16 unless dtype is given."""
     dtype = dtype or "bfloat16"
     if dtype not in _ffi.DTYPES:
         raise ValueError(f"dtype={dtype!r}: must be one of {', '.join(_ffi.DTYPES)}")
     if op == "dot_product_attention":
-        return _attention_cases(dtype)
-    shapes: dict[str, list[tuple[int, ...]]] = {
-        "swiglu": [(4096, 2 * 5632)],
-        "rope": [(1, 2048, 32, 128), (1, 2048, 8, 128)],
-    }
-    return [_row_case(op, shape, dtype) for shape in shapes.get(op, [(4096, 4096)])]
+        return _attention_cases(dtype) if target == "cpu" else _attention_cuda_cases(dtype)
+    shapes = ROW_SHAPES[target]
+    return [_row_case(op, shape, dtype) for shape in shapes.get(op, shapes["norm"])]
 
 
 def known(op: str) -> str:
@@ -151,6 +159,35 @@ def _attention_cases(dtype: str) -> list[Case]:
         _attention_case(dtype, 2048, 256, both),
         _attention_case(dtype, 8192, 256, forward),
     ]
+
+
+def _attention_cuda_cases(dtype: str) -> list[Case]:
+    return [
+        _attention_cuda_case(dtype, batch, length, heads, kv_heads, size, causal)
+        for size, heads, kv_heads in ((128, 32, 8), (128, 16, 16), (64, 32, 8))
+        for batch, length in ((4, 2048), (1, 8192), (1, 16384))
+        for causal in (True, False)
+    ]
+
+
+def _attention_cuda_case(dtype: str, batch: int, length: int, heads: int, kv_heads: int, size: int, causal: bool) -> Case:
+    query, other = _array((batch, length, heads, size), dtype), _array((batch, length, kv_heads, size), dtype)
+    # As everybody counts on GPUs: half of the square under a causal mask.
+    flops = 4.0 * batch * heads * length * length * size * (0.5 if causal else 1)
+    return Case(
+        op="dot_product_attention",
+        text=f"B{batch} S{length} N{heads} K{kv_heads} H{size} {'causal' if causal else 'full'}",
+        dtype=dtype,
+        fn=lambda q, k, v: jaxator.dot_product_attention(q, k, v, is_causal=causal),
+        operands=(query, other, other),
+        gradients=(0, 1, 2),
+        peers={
+            "cuDNN by jax.nn": lambda q, k, v: jax.nn.dot_product_attention(
+                q, k, v, is_causal=causal, implementation="cudnn"
+            )
+        },
+        flops={"forward": flops, "forward+backward": 3.5 * flops},
+    )
 
 
 def _attention_case(dtype: str, length: int, window: int | None, directions: tuple[str, ...]) -> Case:
