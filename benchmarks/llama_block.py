@@ -80,7 +80,8 @@ def moves_beside_calls(text: str) -> list[str]:
 
 
 def _operands(body: str) -> list[str]:
-    inside = body[body.index("(") + 1 :] if "(" in body else ""
+    match = re.match(r"(?:\(.*?\)|\S+) [a-z][\w-]*\((.*)", body)
+    inside = match.group(1) if match else ""
     depth, end = 1, 0
     for end, character in enumerate(inside):
         depth += {"(": 1, ")": -1}.get(character, 0)
