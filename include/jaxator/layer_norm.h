@@ -4,6 +4,7 @@
 /// The variance is that of the differences from the mean, so a large mean costs no accuracy.
 #pragma once
 
+#include "jaxator/cuda.h"
 #include "jaxator/executor.h"
 #include "jaxator/types.h"
 
@@ -46,5 +47,10 @@ int64_t layer_norm_scratch_floats(const LayerNormDesc& desc);
 /// Throw Error for a bad desc; zero rows or columns are legal.
 void layer_norm_forward(const LayerNormDesc& desc, const LayerNormForwardArgs& args, Executor& executor);
 void layer_norm_backward(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, Executor& executor);
+
+/// The same on a GPU: arrays and scratch lie in device memory, and the call returns before the work is done.
+int64_t layer_norm_cuda_scratch_floats(const LayerNormDesc& desc);
+void layer_norm_forward(const LayerNormDesc& desc, const LayerNormForwardArgs& args, const CudaStream& stream);
+void layer_norm_backward(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, const CudaStream& stream);
 
 }  // namespace jaxator

@@ -6,6 +6,7 @@
 
 #include "jaxator/cuda.h"
 #include "jaxator/executor.h"
+#include "jaxator/rocm.h"
 #include "jaxator/types.h"
 
 namespace jaxator {
@@ -53,5 +54,8 @@ void rms_norm_backward(const RmsNormDesc& desc, const RmsNormBackwardArgs& args,
 int64_t rms_norm_cuda_scratch_floats(const RmsNormDesc& desc);
 void rms_norm_forward(const RmsNormDesc& desc, const RmsNormForwardArgs& args, const CudaStream& stream);
 void rms_norm_backward(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, const CudaStream& stream);
+int64_t rms_norm_rocm_scratch_floats(const RmsNormDesc& desc);
+void rms_norm_forward(const RmsNormDesc& desc, const RmsNormForwardArgs& args, const RocmStream& stream);
+void rms_norm_backward(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, const RocmStream& stream);
 
 }  // namespace jaxator

@@ -5,6 +5,7 @@
 /// The pair is (x[i], x[i + columns / 2]), or interleaved (x[2 i], x[2 i + 1]). The gradient is the inverse rotation of dy.
 #pragma once
 
+#include "jaxator/cuda.h"
 #include "jaxator/executor.h"
 #include "jaxator/types.h"
 
@@ -37,5 +38,8 @@ struct RopeArgs {
 /// Angles are reduced in float64, so cos and sin are right to 2 ulp of 1 for every int32 position. Throws Error for a bad
 /// desc; zero sizes are legal.
 void rope(const RopeDesc& desc, const RopeArgs& args, Executor& executor);
+
+/// The same on a GPU: arrays lie in device memory, and the call returns before the work is done.
+void rope(const RopeDesc& desc, const RopeArgs& args, const CudaStream& stream);
 
 }  // namespace jaxator

@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "jaxator/cuda.h"
 #include "jaxator/executor.h"
 #include "jaxator/types.h"
 
@@ -42,5 +43,9 @@ struct SwigluBackwardArgs {
 /// Throw Error for a bad desc; zero rows or columns are legal.
 void swiglu_forward(const SwigluDesc& desc, const SwigluForwardArgs& args, Executor& executor);
 void swiglu_backward(const SwigluDesc& desc, const SwigluBackwardArgs& args, Executor& executor);
+
+/// The same on a GPU: arrays lie in device memory, and the call returns before the work is done.
+void swiglu_forward(const SwigluDesc& desc, const SwigluForwardArgs& args, const CudaStream& stream);
+void swiglu_backward(const SwigluDesc& desc, const SwigluBackwardArgs& args, const CudaStream& stream);
 
 }  // namespace jaxator

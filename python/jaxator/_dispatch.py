@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.extend import core
+from jax.interpreters import batching, mlir
 
 from jaxator import _targets
 from jaxator._errors import UnsupportedError
@@ -15,7 +17,7 @@ from jaxator._errors import UnsupportedError
 
 class Choice(str):
     """What `choose` decided, as text: "xla", "auto" or "named", the latter two with the targets whose kernels serve the call, as
-    in "auto:cpu,cuda". For `explain` also the op and why the other kernels were refused."""
+    in "auto:cpu,cuda"; "gfx942" is the target of its kernels on the emulator. For `explain` also the op and why the other kernels were refused."""
 
     op: str
     refused: dict[str, list[str]]
@@ -64,9 +66,17 @@ def choose(op: str, implementation: str | None, refused: Mapping[str, Sequence[s
     platform = _targets.ARCHITECTURES.get(implementation, implementation)
     if implementation != platform and _targets.architecture(platform) != implementation and platform not in reasons:
         reasons[platform] = [f"implementation={implementation!r}: the program is lowered for {_targets.architecture(platform)}"]
-    if platform in reasons:
+    served = [platform] if platform not in reasons else []
+    if implementation in _targets.EMULATED:
+        rules = refused.get(platform, ["this op has no kernels for it"])
+        missing = list(rules) or [rule for rule in (_targets.emulation_refusal(),) if rule is not None]
+        if not missing:
+            served.append(implementation)
+        elif not served:
+            reasons[platform] = missing
+    if not served:
         raise UnsupportedError(op, {implementation: reasons[platform]})
-    return Choice(f"named:{platform}", op, {})
+    return Choice("named:" + ",".join(served), op, {platform: reasons[platform]} if platform in reasons else {})
 
 
 FORMULA = "jaxator_formula"
@@ -109,6 +119,54 @@ def _marked(choice: str, refused: Mapping[str, Sequence[str]], formula: Callable
     return call
 
 
+REFUSAL = "jaxator_refusal"
+"""Name of the primitive that cannot be lowered: `explain` looks for it."""
+
+# The identity on its operands. It stands on the branch for the platforms that no kernel serves, so lowering for one of them
+# raises UnsupportedError with the reasons; without it JAX says that it knows no rule for "platform_index".
+_refusal = core.Primitive(REFUSAL)
+_refusal.multiple_results = True
+_refusal.def_abstract_eval(lambda *avals, **_: list(avals))
+batching.primitive_batchers[_refusal] = lambda operands, dims, **params: (_refusal.bind(*operands, **params), dims)
+
+
+def _lower_refusal(
+    ctx: Any, *_: Any, op: str, served: tuple[str, ...], reasons: tuple[tuple[str, tuple[str, ...]], ...], otherwise: str
+) -> Any:
+    missing = [platform for platform in ctx.module_context.platforms if platform not in served]
+    raise UnsupportedError(op, {platform: dict(reasons).get(platform, (otherwise,)) for platform in missing})
+
+
+mlir.register_lowering(_refusal, _lower_refusal)
+
+
+def only(
+    op: str,
+    branches: Mapping[str, Callable[..., Any]],
+    reasons: Mapping[str, Sequence[str]],
+    otherwise: str,
+    *operands: jax.Array,
+) -> Any:
+    """`lax.platform_dependent` without a default: lowering for another platform raises UnsupportedError.
+
+    Args:
+      reasons: platform -> why it has no branch.
+      otherwise: the reason of a platform that is in neither.
+    """
+    parameters = {
+        "op": op,
+        "served": tuple(branches),
+        "reasons": tuple((platform, tuple(rules)) for platform, rules in reasons.items()),
+        "otherwise": otherwise,
+    }
+
+    def refuse(*operands: jax.Array) -> Any:
+        results, tree = jax.tree.flatten(next(iter(branches.values()))(*operands))
+        return jax.tree.unflatten(tree, _refusal.bind(*results, **parameters))
+
+    return jax.lax.platform_dependent(*operands, **branches, default=refuse)
+
+
 def run(
     choice: Choice, kernel: Callable[..., Any], formula: Callable[..., Any], *operands: jax.Array,
     refused: Mapping[str, Sequence[str]] | None = None,
@@ -116,7 +174,7 @@ def run(
     """Calls the kernel or the XLA formulation, as `choose` said, for the platform that the program is lowered for.
 
     Args:
-      kernel: kernel(target, *operands) with "cpu", "cuda" or "rocm".
+      kernel: kernel(target, *operands) with "cpu", "cuda" or "rocm", or an architecture that is emulated.
       formula: formula(*operands).
       refused: targets whose kernels serve the op but not this direction of it, with the reasons.
     """
@@ -127,5 +185,9 @@ def run(
     marked = _marked(choice, refused, formula)
     if not served:
         return marked(*operands)
-    branches = {target: functools.partial(kernel, target) for target in served}
-    return jax.lax.platform_dependent(*operands, **branches, **({} if choice.named else {"default": marked}))
+    branches = {_targets.lowered_for(target): functools.partial(kernel, target) for target in served}
+    if choice.named:
+        names = [target for target in served if target in _targets.EMULATED] or served
+        named = f"implementation={', '.join(map(repr, names))} was named: no kernels of it serve this platform"
+        return only(choice.op, branches, {**choice.refused, **refused}, named, *operands)
+    return jax.lax.platform_dependent(*operands, **branches, default=marked)

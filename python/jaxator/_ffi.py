@@ -9,8 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,7 +18,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-import jaxator
+from jaxator import _targets
+from jaxator._library import open_library
 
 PREFIX = "jaxator."
 """Custom-call targets are named `jaxator.<handler>`."""
@@ -27,8 +27,10 @@ PREFIX = "jaxator."
 HANDLERS = (
     "attention_forward",
     "attention_backward",
+    "call_kernel",
     "layer_norm_forward",
     "layer_norm_backward",
+    "matmul",
     "rms_norm_forward",
     "rms_norm_backward",
     "rope",
@@ -43,15 +45,9 @@ DTYPES = {"float32": 0, "bfloat16": 1, "float16": 2}
 """Element types that kernels take, with the library's numbers."""
 
 
-@functools.cache
 def library() -> ctypes.CDLL:
-    """The XLA bridge; it opens the kernels beside it. An editable install has two package folders, so all are searched."""
-    folders = [pathlib.Path(folder) / "lib" for folder in jaxator.__path__]
-    for folder in folders:
-        path = folder / "libjaxator_xla.so"
-        if path.exists():
-            return ctypes.CDLL(str(path))
-    raise ImportError(f"libjaxator_xla.so is in none of {[str(f) for f in folders]}: build the project or install the wheel")
+    """The XLA bridge; it opens the kernels beside it."""
+    return open_library("libjaxator_xla.so")
 
 
 def query(name: str, *numbers: int) -> int:
@@ -80,6 +76,13 @@ def cuda_report() -> dict[str, Any]:
     return json.loads(buffer.value)
 
 
+def rocm_report() -> dict[str, Any]:
+    """What HIP says: problem ("" if none), devices; whether the emulator can be used; and the images of this build."""
+    buffer = ctypes.create_string_buffer(65536)
+    library().jaxator_rocm_report(buffer, len(buffer))
+    return json.loads(buffer.value)
+
+
 def force_isa(name: str | None) -> None:
     """Uses one kernel set from now on in this process (None: chosen by CPU model). For tests and measurements."""
     error = ctypes.create_string_buffer(512)
@@ -98,6 +101,20 @@ def has_cuda_kernels(name: str) -> bool:
     return hasattr(library(), f"jaxator_{name}_cuda")
 
 
+def has_rocm_kernels(name: str) -> bool:
+    return hasattr(library(), f"jaxator_{name}_rocm_initialize")
+
+
+EMULATED = "_emulated"
+"""End of the names of handlers that run an op's ROCm kernels in programs for CPUs."""
+
+
+def scratch_floats(op: str, target: str, *numbers: int) -> int:
+    """Asks the library for `jaxator_<op>_[<platform>_]scratch_floats`."""
+    platform = "rocm" if target in _targets.EMULATED else target
+    return query(f"jaxator_{op}_{'' if platform == 'cpu' else platform + '_'}scratch_floats", *numbers)
+
+
 def _register() -> None:
     refuse = jax.ffi.pycapsule(library().jaxator_no_kernels)
     for name in HANDLERS:
@@ -108,7 +125,14 @@ def _register() -> None:
         else:
             jax.ffi.register_ffi_target(PREFIX + name, refuse, platform="CUDA")
         # A program lowered elsewhere may name the call for a GPU; this build then answers with an error that says so.
-        jax.ffi.register_ffi_target(PREFIX + name, refuse, platform="ROCM")
+        if has_rocm_kernels(name):
+            rocm = _stages(name, initialize=f"jaxator_{name}_rocm_initialize", execute=f"jaxator_{name}_rocm")
+            jax.ffi.register_ffi_target(PREFIX + name, rocm, platform="ROCM")
+            emulated = _stages(name, execute=f"jaxator_{name}{EMULATED}")
+            jax.ffi.register_ffi_target(PREFIX + name + EMULATED, emulated, platform="cpu")
+        else:
+            own = getattr(library(), f"jaxator_{name}_rocm", None)
+            jax.ffi.register_ffi_target(PREFIX + name, refuse if own is None else jax.ffi.pycapsule(own), platform="ROCM")
 
 
 _register()
@@ -131,9 +155,15 @@ def vary(axes: frozenset[str], *arrays: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def call(
-    handler: str, results: Sequence[jax.ShapeDtypeStruct], *operands: jax.Array, **attributes: Any
-) -> tuple[jax.Array, ...]:
-    """One custom call. Every operand must vary over the same manual axes (see `vary`); so do the results."""
+    handler: str, results: Sequence[jax.ShapeDtypeStruct], *operands: jax.Array,
+    target: str = "cpu", input_output_aliases: Mapping[int, int] | None = None, **attributes: Any,
+) -> tuple[jax.Array, ...]:  # fmt: skip
+    """One custom call. Every operand must vary over the same manual axes (see `vary`); so do the results.
+
+    Args:
+      target: as `_dispatch.run` passes it to the kernel. It matters only for an emulated architecture: its kernels have another
+        handler, everything else is told apart by the platform.
+    """
     axes = varying_axes(*operands)
     if axes:
         like = jax.typeof(operands[0])
@@ -143,8 +173,11 @@ def call(
             )
             for r in results
         ]
-    target = jax.ffi.ffi_call(PREFIX + handler, list(results), vmap_method=None)
-    return tuple(target(*operands, version=attribute_version(), **attributes))
+    if target in _targets.EMULATED:
+        handler, attributes = handler + EMULATED, {**attributes, "architecture": target}
+    aliases = dict(input_output_aliases or {})
+    custom_call = jax.ffi.ffi_call(PREFIX + handler, list(results), vmap_method=None, input_output_aliases=aliases)
+    return tuple(custom_call(*operands, version=attribute_version(), **attributes))
 
 
 def empty(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:

@@ -104,8 +104,10 @@ def _local(
     local: Callable[..., Any], rule: Rule, chosen: Mapping[str, Axes], operands: Sequence[jax.Array]
 ) -> tuple[jax.Array, ...]:
     """The local function on the shards, and the sums that its results still need."""
-    results = local(*_ffi.vary(_ffi.varying_axes(*operands), *operands))
     sums = [rule.summed(dims, chosen) for dims in rule.results]
+    if any(sums) and hasattr(local, "summed"):  # more than a sum: what follows it comes after
+        return local.summed(sums[0], *operands)
+    results = local(*_ffi.vary(_ffi.varying_axes(*operands), *operands))
     return tuple(jax.lax.psum(r, axes) if axes else r for r, axes in zip(results, sums, strict=True))
 
 
@@ -226,6 +228,11 @@ def over_mesh(
                 f"in_specs has {spec}: the op can be sharded as {wanted} there ({rule.text()}, whole: {sorted(rule.replicated)})"
             )
     out_specs = tuple(rule.spec(dims, chosen) for dims in rule.results)
+    place = jax.sharding.reshard if AxisType.Explicit in mesh.axis_types else jax.lax.with_sharding_constraint
+    placed = [place(a, NamedSharding(mesh, spec)) for a, spec in zip(operands, in_specs, strict=True)]
+    if any(rule.summed(dims, chosen) for dims in rule.results):
+        # Inside shard_map partial results would be the caller's to add up; on operands of these shardings they are ours.
+        return fn(placed)
     if AxisType.Explicit in mesh.axis_types:
-        operands = [jax.sharding.reshard(a, NamedSharding(mesh, spec)) for a, spec in zip(operands, in_specs, strict=True)]
+        operands = placed
     return jax.shard_map(lambda *shards: fn(shards), mesh=mesh, in_specs=tuple(in_specs), out_specs=out_specs)(*operands)

@@ -8,14 +8,21 @@ from collections.abc import Iterator
 
 import jax
 
+from jaxator._library import find_library
+
 GPU_PLATFORMS = ("cuda", "rocm")
 PLATFORMS = ("cpu", *GPU_PLATFORMS)
 
 ARCHITECTURES = {"sm_90a": "cuda", "gfx942": "rocm", "gfx950": "rocm"}
 """GPU architectures that can be named -> their platform."""
 
-KERNEL_ARCHITECTURES = {"cuda": ("sm_90a",), "rocm": ()}
+KERNEL_ARCHITECTURES = {"cuda": ("sm_90a",), "rocm": ("gfx942", "gfx950")}
 """Platform -> architectures that this build has kernels for."""
+
+EMULATED = KERNEL_ARCHITECTURES["rocm"]
+"""Architectures whose kernels also run in programs for CPUs, on the emulator, where they were named."""
+
+EMULATOR = "libjaxator_hip_emulator.so"
 
 # Part of the key of JAX's caches: a function traced for one architecture is traced again for another.
 _named = jax.make_user_context(default_value=())
@@ -61,10 +68,24 @@ def local_architecture(platform: str) -> str | None:
     return f"sm_{major}{minor}a" if int(major) >= 9 else f"sm_{major}{minor}"
 
 
+def known_architecture(platform: str) -> str | None:
+    """The architecture that `target` named, or that of the local devices; None if neither tells."""
+    return dict(_named.value).get(platform) or local_architecture(platform)
+
+
 def architecture(platform: str) -> str | None:
     """The architecture that programs for this platform are lowered for; None if nothing tells and the build has no kernels."""
-    named = dict(_named.value).get(platform)
-    return named or local_architecture(platform) or next(iter(KERNEL_ARCHITECTURES[platform]), None)
+    return known_architecture(platform) or next(iter(KERNEL_ARCHITECTURES[platform]), None)
+
+
+def lowered_for(target: str) -> str:
+    """The platform of a program that has kernels of this target: that of a GPU, or "cpu" for an emulated architecture."""
+    return "cpu" if target in EMULATED else target
+
+
+def emulation_refusal() -> str | None:
+    """Why programs for CPUs cannot run kernels on the emulator, None if they can."""
+    return None if find_library(EMULATOR) is not None else f"the emulator ({EMULATOR}) is not in this installation"
 
 
 def refusal(platform: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 
 from jaxator import _dispatch, _ffi, _targets
@@ -29,7 +30,8 @@ class Call:
     target: str
     """What the program is lowered for: "cpu", "cuda" or "rocm"."""
     implementation: str
-    """"cpu" (or another target) for its kernels, "xla" for the XLA formulation."""
+    """"cpu" (or another target) for its kernels, "xla" for the XLA formulation, "gfx942" or "gfx950" for kernels on the
+    emulator."""
     config: dict[str, Any]
     """What the kernel was asked to do it with: kernel, isa, tiles, tasks. Empty for "xla"."""
     refused: dict[str, list[str]]
@@ -120,18 +122,23 @@ def _calls(jaxpr: core.Jaxpr, platform: str, named: bool) -> Iterator[Call]:
             yield _formula_call(equation, platform)
         elif parameters.get("branches_platforms") is not None:
             served = parameters["branches_platforms"]
+            refusal = _refusal(parameters["branches"][-1].jaxpr)
             for platforms, branch in zip(served, parameters["branches"], strict=True):
                 # The default (None) is the last branch.
+                if platforms is None and refusal is not None:
+                    reasons = dict(refusal["reasons"]).get(platform, (refusal["otherwise"],))
+                    raise UnsupportedError(refusal["op"], {platform: reasons})
                 if platforms is None or platform in platforms:
-                    yield from _calls(branch.jaxpr, platform, named=None not in served)
+                    yield from _calls(branch.jaxpr, platform, named=refusal is not None)
                     break
-            else:
-                named_platforms = sorted(name for platforms in served for name in platforms)
-                reason = f"implementation={', '.join(named_platforms)} was named: no kernels of it for {platform} programs"
-                raise UnsupportedError("explain", {platform: [reason]})
         else:
             for inner in _inner_jaxprs(parameters.values()):
                 yield from _calls(inner, platform, named)
+
+
+def _refusal(jaxpr: core.Jaxpr) -> dict[str, Any] | None:
+    """Why the platforms of this branch are refused; None if they are served."""
+    return next((equation.params for equation in jaxpr.eqns if equation.primitive.name == _dispatch.REFUSAL), None)
 
 
 def _inner_jaxprs(parameters: Any) -> Iterator[core.Jaxpr]:
@@ -147,14 +154,21 @@ def _inner_jaxprs(parameters: Any) -> Iterator[core.Jaxpr]:
 def _kernel_call(equation: Any, platform: str, named: bool) -> Call:
     handler = equation.params["target_name"].removeprefix(_ffi.PREFIX)
     attributes = dict(equation.params["attributes"])
+    emulated = handler.endswith(_ffi.EMULATED)
+    handler = handler.removesuffix(_ffi.EMULATED)
     op, direction = _name_of(handler, attributes)
     operands, results = ([variable.aval for variable in side] for side in (equation.invars, equation.outvars))
-    config = _config(platform, op, direction, handler, operands, results, attributes)
+    if op == "call_kernel":
+        geometry = {key: tuple(map(int, np.asarray(attributes[key].val))) for key in ("grid", "block", "cluster")}
+        config = {"kernel": attributes["name"], **geometry, "shared_bytes": int(attributes["shared_bytes"])}
+        return Call(op, direction, platform, platform, config, {}, _types(operands))
+    target = attributes["architecture"] if emulated else platform
+    config = _config(target, op, direction, handler, operands, results, attributes)
     kernel_named = bool(attributes.get("dot"))
-    name = config["kernel"] if kernel_named else platform
+    name = config["kernel"] if kernel_named else target
     reason = f"implementation={name!r} was named" if named else f"the {platform} kernels serve this call and are preferred"
     others = {
-        other: [_targets.refusal(other) or f"the program is lowered for {platform}"]
+        other: [_missing_kernels(other, handler) or f"the program is lowered for {platform}"]
         for other in _targets.PLATFORMS
         if other not in ("cpu", platform)
     }
@@ -162,11 +176,16 @@ def _kernel_call(equation: Any, platform: str, named: bool) -> Call:
         op=_public_name(op, attributes),
         direction=direction,
         target=platform,
-        implementation=platform,
+        implementation=target,
         config=config,
-        refused={**(_refused_routes(config, operands, attributes) if platform == "cpu" else {}), **others, "xla": [reason]},
+        refused={**(_refused_routes(config, operands, attributes) if target == "cpu" else {}), **others, "xla": [reason]},
         operands=_types(operands),
     )
+
+
+def _missing_kernels(platform: str, handler: str) -> str | None:
+    has = {"cuda": _ffi.has_cuda_kernels, "rocm": _ffi.has_rocm_kernels}[platform](handler)
+    return _targets.refusal(platform) if has else "this op has no kernels for it"
 
 
 def _formula_call(equation: Any, platform: str) -> Call:
@@ -207,13 +226,17 @@ def _public_name(op: str, attributes: dict[str, Any]) -> str:
 
 
 def _config(
-    platform: str, op: str, direction: str, handler: str, operands: Sequence[Any], results: Sequence[Any], attributes: dict[str, Any]
+    target: str, op: str, direction: str, handler: str, operands: Sequence[Any], results: Sequence[Any], attributes: dict[str, Any]
 ) -> dict[str, Any]:  # fmt: skip
     """Kernel and instruction set or architecture, and what the library decided if it can describe the op."""
-    on_cpu = platform == "cpu"
-    where = {"isa": _ffi.cpu_report()["selected"]} if on_cpu else {"architecture": _targets.architecture(platform)}
-    config = {"kernel": handler, **where}
-    describe = getattr(_ffi.library(), f"jaxator_{op}_{'' if on_cpu else platform + '_'}describe", None)
+    if target == "cpu":
+        config = {"kernel": handler, "isa": _ffi.cpu_report()["selected"]}
+    elif target in _targets.EMULATED:
+        config = {"kernel": handler, "architecture": target, "emulated": True}
+    else:
+        config = {"kernel": handler, "architecture": _targets.architecture(target)}
+    platform = _targets.ARCHITECTURES.get(target, target)
+    describe = getattr(_ffi.library(), f"jaxator_{op}_{'' if platform == 'cpu' else platform + '_'}describe", None)
     if describe is None or op not in _NUMBERS:
         return config
     numbers = _NUMBERS[op](direction, operands, results, attributes)

@@ -67,7 +67,8 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
         results = [_ffi.empty(x.shape, x.dtype)] + [_ffi.empty((*batch, columns), jnp.float32)] * parameters
         if parameters:
             numbers = (_ffi.DTYPES[x.dtype.name], rows, columns, options.has_weight, options.has_bias)
-            results.append(_ffi.empty((_ffi.query("jaxator_layer_norm_scratch_floats", *numbers),), jnp.float32))
+            name = f"jaxator_layer_norm_{'cuda_' if target == 'cuda' else ''}scratch_floats"
+            results.append(_ffi.empty((_ffi.query(name, *numbers),), jnp.float32))
         return _ffi.call("layer_norm_backward", results, *operands, **options.attributes())[: 1 + parameters]
 
     def formula(*operands: jax.Array) -> tuple[jax.Array, ...]:
@@ -114,7 +115,7 @@ def layer_norm(
       x: float array [..., D].
       weight, bias: float arrays [D] of any float dtype; None counts as ones and zeros.
       epsilon: added to the variance; finite and not negative.
-      implementation: None chooses; "cpu" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda" or "xla" names one.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Rows may be
         sharded; D may not.
 
@@ -131,6 +132,6 @@ def layer_norm(
     """
     rows, parameters = _rows.check("layer_norm", (x,), {"weight": weight, "bias": bias}, epsilon)
     parameters = tuple(p.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) for p in parameters)
-    choice = _dispatch.choose("layer_norm", implementation, _rows.refusals(rows, "cpu"))
+    choice = _dispatch.choose("layer_norm", implementation, _rows.refusals(rows, "cpu", "cuda"))
     options = Options(float(epsilon), has_weight=weight is not None, has_bias=bias is not None, choice=choice)
     return _rows.apply(_layer_norm, _formula, options, options.forward(), (*rows, *parameters), mesh, in_specs)[0]

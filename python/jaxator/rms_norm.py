@@ -56,7 +56,7 @@ def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[j
 
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(x.shape, x.dtype)] * (1 + options.has_residual)
-        return _ffi.call("rms_norm_forward", results, *operands, **options.attributes())
+        return _ffi.call("rms_norm_forward", results, *operands, target=target, **options.attributes())
 
     ranks = [None] * (1 + options.has_residual) + [1] * options.has_weight
     formula = _rows.map_batch(functools.partial(_formula, options), batch_dims, ranks)
@@ -71,10 +71,10 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(total.shape, total.dtype)]
         if options.has_weight:
-            name = f"jaxator_rms_norm_{'cuda_' if target == 'cuda' else ''}scratch_floats"
-            floats = _ffi.query(name, _ffi.DTYPES[total.dtype.name], rows, columns)
+            floats = _ffi.scratch_floats("rms_norm", target, _ffi.DTYPES[total.dtype.name], rows, columns)
             results += [_ffi.empty((*batch, columns), jnp.float32), _ffi.empty((floats,), jnp.float32)]
-        return _ffi.call("rms_norm_backward", results, *operands, **options.attributes())[: 1 + options.has_weight]
+        called = _ffi.call("rms_norm_backward", results, *operands, target=target, **options.attributes())
+        return called[: 1 + options.has_weight]
 
     def formula(*operands: jax.Array) -> tuple[jax.Array, ...]:
         inputs, cotangents = operands[: 1 + options.has_weight], operands[1 + options.has_weight :]
@@ -127,7 +127,7 @@ def _entry(op: str, rows: Sequence[ArrayLike], weight: ArrayLike | None, epsilon
     weights = tuple(w.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) for w in weights)
     if weight_offset != 0:
         weights = tuple(w + weight_offset for w in weights)
-    choice = _dispatch.choose(op, implementation, _rows.refusals(rows, "cpu", "cuda"))
+    choice = _dispatch.choose(op, implementation, _rows.refusals(rows, "cpu", "cuda", "rocm"))
     options = Options(float(epsilon), has_residual=len(rows) == 2, has_weight=bool(weights), choice=choice)
     return _rows.apply(_rms_norm, _formula, options, options.forward(), (*rows, *weights), mesh, in_specs)
 
@@ -146,7 +146,9 @@ def rms_norm(
       weight: float array [D] of any float dtype; None counts as ones (and ignores weight_offset).
       epsilon: added to the mean square; finite and not negative.
       weight_offset: added to the weight (1.0 for models that store weight - 1).
-      implementation: None chooses; "cpu", "cuda" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda", "rocm" or "xla" names one. "gfx942" and "gfx950" name AMD's kernels for
+        programs for CPUs too, which run them on an emulator: slowly, and with an error for every race, missing wait, access out
+        of bounds and read of uninitialised memory.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Rows may be
         sharded; D may not.
 

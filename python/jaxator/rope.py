@@ -146,7 +146,7 @@ def rope(
       theta: base of the frequencies, at least 1.
       tables: (cosine, sine), each broadcastable to [..., T, H/2], used instead of positions; they get no gradient.
       interleaved: which elements form a pair.
-      implementation: None chooses; "cpu" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda" or "xla" names one.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for x and one for positions (or each
         table). Every axis but H may be sharded; positions count in the whole array.
 
@@ -169,6 +169,6 @@ def rope(
     if not (math.isfinite(theta) and theta >= 1):
         raise ValueError(f"rope: theta={theta}: must be finite and at least 1")
     angles, shared = _angles(x, positions, tables)
-    choice = _dispatch.choose("rope", implementation, _rows.refusals((x,), "cpu"))
+    choice = _dispatch.choose("rope", implementation, _rows.refusals((x,), "cpu", "cuda"))
     options = Options(float(theta), bool(interleaved), has_tables=tables is not None, shared=shared, choice=choice)
     return _rows.apply(_rope, _formula, options, options.rotation(), (x, *angles), mesh, in_specs)[0]

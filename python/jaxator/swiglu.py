@@ -109,7 +109,7 @@ def swiglu(
       up: array like gate.
       limit: if given (> 0), gate is cut at limit from above and up at -limit and limit before the product; the gradient is 0
         where an operand was cut (as gpt-oss, without its scaled sigmoid).
-      implementation: None chooses; "cpu" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda" or "xla" names one.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Every axis may be
         sharded, except the last one of the packed form.
 
@@ -129,6 +129,6 @@ def swiglu(
         raise ValueError(f"swiglu: gate has {operands[0].shape[-1]} columns: must be even without up")
     if limit is not None and not limit > 0:
         raise ValueError(f"swiglu: limit={limit}: must be positive")
-    choice = _dispatch.choose("swiglu", implementation, _rows.refusals(operands, "cpu"))
+    choice = _dispatch.choose("swiglu", implementation, _rows.refusals(operands, "cpu", "cuda"))
     options = Options(packed=up is None, limit=math.inf if limit is None else float(limit), choice=choice)
     return _rows.apply(_swiglu, _formula, options, options.forward(), operands, mesh, in_specs)[0]

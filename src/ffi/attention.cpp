@@ -1,9 +1,11 @@
 /// @file
 /// inputs:   q, k, v, [bias], [mask], [query_lengths], [key_lengths], [query_segment_ids, key_segment_ids]
-/// forward:  inputs                      -> out, lse, scratch
+/// forward:  inputs                      -> out, lse, [scratch, on a CPU]
 /// backward: inputs, out, lse, dout, dlse -> dq, dk, dv, [dbias], scratch
 /// q [B,T,N,H], k [B,S,K,H], v [B,S,K,V]; bias and mask of rank 4; scratch uint8.
 #include "jaxator/attention.h"
+
+#include <type_traits>
 
 #include "src/ffi/ffi.h"
 
@@ -73,42 +75,51 @@ void take_inputs(Call& call, AttentionDesc& desc, AttentionInputs& args) {
   args.key_segment_ids = call.operand_if(desc.has_segment_ids).as<int32_t>();
 }
 
-void forward(Call& call, Executor& executor) {
+template <class Target> void forward(Call& call, Target& target) {
   AttentionDesc desc;
   AttentionForwardArgs args;
   take_inputs(call, desc, args);
   args.out = call.result().data;
-  args.lse = call.result().as<float>();
-  const Buffer scratch = call.result();
-  args.scratch = scratch.data;
-  const int64_t slots = call.attributes.get<int64_t>("slots");
-  desc.validate();
-  require_elements("scratch", scratch, attention_forward_scratch_bytes(desc, slots));
-  attention_forward(desc, args, slots, executor);
+  args.lse = call.result().template as<float>();
+  if constexpr (std::is_same_v<Target, Executor>) {
+    const Buffer scratch = call.result();
+    args.scratch = scratch.data;
+    const int64_t slots = call.attributes.get<int64_t>("slots");
+    desc.validate();
+    require_elements("scratch", scratch, attention_forward_scratch_bytes(desc, slots));
+    attention_forward(desc, args, slots, target);
+  } else {
+    attention_forward(desc, args, target);
+  }
 }
 
-void backward(Call& call, Executor& executor) {
+template <class Target> void backward(Call& call, Target& target) {
   AttentionDesc desc;
   AttentionBackwardArgs args;
   take_inputs(call, desc, args);
   args.out = call.operand().data;
-  args.lse = call.operand().as<float>();
+  args.lse = call.operand().template as<float>();
   args.dout = call.operand().data;
-  args.dlse = call.operand().as<float>();
+  args.dlse = call.operand().template as<float>();
   args.dq = call.result().data;
   args.dk = call.result().data;
   args.dv = call.result().data;
-  args.dbias = call.result_if(desc.bias_gradient).as<float>();
+  args.dbias = call.result_if(desc.bias_gradient).template as<float>();
   const Buffer scratch = call.result();
   args.scratch = scratch.data;
-  const int64_t slots = call.attributes.get<int64_t>("slots");
   desc.validate();
-  require_elements("scratch", scratch, attention_backward_scratch_bytes(desc, slots));
-  attention_backward(desc, args, slots, executor);
+  if constexpr (std::is_same_v<Target, Executor>) {
+    const int64_t slots = call.attributes.get<int64_t>("slots");
+    require_elements("scratch", scratch, attention_backward_scratch_bytes(desc, slots));
+    attention_backward(desc, args, slots, target);
+  } else {
+    require_elements("scratch", scratch, attention_cuda_backward_scratch_bytes(desc));
+    attention_backward(desc, args, target);
+  }
 }
 
 }  // namespace
 }  // namespace jaxator::ffi
 
-JAXATOR_FFI_CPU_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forward)
-JAXATOR_FFI_CPU_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forward)
+JAXATOR_FFI_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)

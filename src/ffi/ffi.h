@@ -1,7 +1,7 @@
 /// @file
 /// The skin between XLA's FFI and the library: one handler has the same shape as every other, so that an op's file says only
 /// how its buffers and attributes become a desc. That is said once, as a template over where the kernel runs: an Executor on a
-/// CPU, a CudaStream on a GPU. Handlers keep no state and allocate nothing.
+/// CPU, a stream on a GPU. Handlers keep no state and allocate nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "jaxator/cuda.h"
 #include "jaxator/executor.h"
+#include "jaxator/rocm.h"
 #include "jaxator/types.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -73,6 +74,8 @@ class Call {
 
   const Attributes attributes;
 
+  size_t operands() const { return args_.size(); }
+  size_t results() const { return rets_.size(); }
   Buffer operand();
   Buffer result();
   /// The next operand (result) if present, else a buffer whose data is null.
@@ -103,6 +106,10 @@ template <class Body> xla::ffi::Error guarded(Body&& body) {
     return xla::ffi::Error::Success();
   } catch (const UnsupportedError& error) {
     return xla::ffi::Error(xla::ffi::ErrorCode::kUnimplemented, std::string("jaxator: ") + error.what());
+  } catch (const CudaError& error) {
+    return xla::ffi::Error(xla::ffi::ErrorCode::kInternal, std::string("jaxator: ") + error.what());
+  } catch (const RocmError& error) {
+    return xla::ffi::Error(xla::ffi::ErrorCode::kInternal, std::string("jaxator: ") + error.what());
   } catch (const Error& error) {
     return xla::ffi::Error(xla::ffi::ErrorCode::kInvalidArgument, std::string("jaxator: ") + error.what());
   } catch (const std::exception& error) {
@@ -131,7 +138,29 @@ xla::ffi::Error execute_on_cuda(void* stream, int32_t device, xla::ffi::Remainin
   });
 }
 
-template <xla::ffi::ExecutionStage stage> auto bind_cuda() {
+/// The same for ROCm; HIP graphs capture it.
+template <void (*execute)(Call&, const RocmStream&), bool prepare_only>
+xla::ffi::Error execute_on_rocm(void* stream, int32_t device, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
+                                xla::ffi::Dictionary attributes) {
+  return guarded([&] {
+    Call call(args, rets, attributes, false);
+    execute(call, {.handle = stream,
+                   .device = device,
+                   .architecture = rocm_device_architecture(device),
+                   .prepare_only = prepare_only});
+  });
+}
+
+/// Runs a ROCm call on the emulator over the arrays of a program for CPUs; attribute "architecture" names the device.
+using RocmExecute = void (*)(Call&, const RocmStream&);
+xla::ffi::Error execute_emulated(RocmExecute execute, xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets,
+                                 xla::ffi::Dictionary attributes);
+template <RocmExecute execute>
+xla::ffi::Error execute_emulated(xla::ffi::RemainingArgs args, xla::ffi::RemainingRets rets, xla::ffi::Dictionary attributes) {
+  return execute_emulated(execute, args, rets, attributes);
+}
+
+template <xla::ffi::ExecutionStage stage> auto bind_gpu() {
   return xla::ffi::Ffi::Bind<stage>()
       .template Ctx<xla::ffi::PlatformStream<void*>>()
       .template Ctx<xla::ffi::DeviceOrdinal>()
@@ -167,8 +196,22 @@ template <void (*check)(const Attributes&)> xla::ffi::Error instantiate_stage(xl
   JAXATOR_FFI_CPU_HANDLER(name, check, execute<jaxator::Executor>)                                                \
   _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                          \
       jaxator_##name##_cuda, (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, false>),          \
-      (jaxator::ffi::bind_cuda<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible}); \
+      (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible}); \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_cuda_initialize,                                                 \
                                 (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, true>),        \
-                                (jaxator::ffi::bind_cuda<xla::ffi::ExecutionStage::kInitialize>()));              \
+                                (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kInitialize>()));              \
+  _Pragma("GCC visibility pop")
+
+/// For ops with ROCm kernels, beside the above. Exports jaxator_<name>_rocm and jaxator_<name>_rocm_initialize, and
+/// jaxator_<name>_emulated for programs for CPUs that name an AMD architecture.
+#define JAXATOR_FFI_ROCM_HANDLER(name, execute)                                                                  \
+  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                         \
+      jaxator_##name##_rocm, (jaxator::ffi::execute_on_rocm<execute<const jaxator::RocmStream>, false>),         \
+      (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible}); \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_rocm_initialize,                                                \
+                                (jaxator::ffi::execute_on_rocm<execute<const jaxator::RocmStream>, true>),       \
+                                (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kInitialize>()));              \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_emulated,                                                       \
+                                jaxator::ffi::execute_emulated<execute<const jaxator::RocmStream>>,              \
+                                (xla::ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attrs()));                \
   _Pragma("GCC visibility pop")

@@ -32,9 +32,12 @@ const float* parameter(const Buffer& buffer, int64_t g, int64_t columns) {
   return buffer.as<float>(groups_of(buffer, columns) > 1 ? g * columns : 0);
 }
 
+int64_t scratch_floats(const LayerNormDesc& desc, Executor&) { return layer_norm_scratch_floats(desc); }
+int64_t scratch_floats(const LayerNormDesc& desc, const CudaStream&) { return layer_norm_cuda_scratch_floats(desc); }
+
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
-void forward(Call& call, Executor& executor) {
+template <class Target> void forward(Call& call, Target& target) {
   const Buffer x = call.operand();
   const Buffer weight = call.operand_if(call.attributes.get<bool>("has_weight"));
   const Buffer bias = call.operand_if(call.attributes.get<bool>("has_bias"));
@@ -45,11 +48,11 @@ void forward(Call& call, Executor& executor) {
     const int64_t at = g * desc.rows * columns;
     layer_norm_forward(
         desc, {.x = x.at(at), .weight = parameter(weight, g, columns), .bias = parameter(bias, g, columns), .y = y.at(at)},
-        executor);
+        target);
   }
 }
 
-void backward(Call& call, Executor& executor) {
+template <class Target> void backward(Call& call, Target& target) {
   const Buffer x = call.operand();
   const bool has_weight = call.attributes.get<bool>("has_weight"), has_bias = call.attributes.get<bool>("has_bias");
   const Buffer weight = call.operand_if(has_weight), dy = call.operand();
@@ -57,7 +60,7 @@ void backward(Call& call, Executor& executor) {
   const Buffer scratch = call.result_if(has_weight || has_bias);
   const int64_t columns = x.last(), groups = groups_of(has_weight ? dweight : dbias, columns);
   const LayerNormDesc desc = desc_of(call.attributes, x, groups);
-  require_elements("scratch", scratch, layer_norm_scratch_floats(desc));
+  require_elements("scratch", scratch, scratch_floats(desc, target));
   for (int64_t g = 0; g < groups; g++) {
     const int64_t at = g * desc.rows * columns;
     layer_norm_backward(desc,
@@ -68,12 +71,12 @@ void backward(Call& call, Executor& executor) {
                          .dweight = dweight.as<float>(g * columns),
                          .dbias = dbias.as<float>(g * columns),
                          .scratch = scratch.as<float>()},
-                        executor);
+                        target);
   }
 }
 
 }  // namespace
 }  // namespace jaxator::ffi
 
-JAXATOR_FFI_CPU_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
-JAXATOR_FFI_CPU_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
+JAXATOR_FFI_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)

@@ -8,7 +8,9 @@
 #include "src/ops/norm_cuda.h"
 #include "src/ops/rms_norm/config.h"
 #include "src/ops/rope/config.h"
+#include "src/ops/rope/cuda_config.h"
 #include "src/ops/swiglu/config.h"
+#include "src/ops/swiglu/cuda_config.h"
 
 using jaxator::AttentionDesc;
 using jaxator::DType;
@@ -25,6 +27,15 @@ JAXATOR_C_API int64_t jaxator_rms_norm_scratch_floats(int64_t dtype, int64_t row
 JAXATOR_C_API int64_t jaxator_rms_norm_cuda_scratch_floats(int64_t dtype, int64_t rows, int64_t columns) {
   return jaxator::rms_norm_cuda_scratch_floats(
       {.type = static_cast<jaxator::DType>(dtype), .rows = rows, .columns = columns, .has_weight = true});
+}
+
+JAXATOR_C_API int64_t jaxator_layer_norm_cuda_scratch_floats(int64_t dtype, int64_t rows, int64_t columns, bool has_weight,
+                                                             bool has_bias) {
+  return jaxator::layer_norm_cuda_scratch_floats({.type = static_cast<jaxator::DType>(dtype),
+                                                  .rows = rows,
+                                                  .columns = columns,
+                                                  .has_weight = has_weight,
+                                                  .has_bias = has_bias});
 }
 
 JAXATOR_C_API int64_t jaxator_layer_norm_scratch_floats(int64_t dtype, int64_t rows, int64_t columns, bool has_weight,
@@ -65,6 +76,11 @@ JAXATOR_C_API int64_t jaxator_attention_scratch_bytes(JAXATOR_SIZES, int64_t bia
   desc.bias_gradient = bias_gradient != 0;
   return backward ? jaxator::attention_backward_scratch_bytes(desc, slots)
                   : jaxator::attention_forward_scratch_bytes(desc, slots);
+}
+
+JAXATOR_C_API int64_t jaxator_attention_cuda_backward_scratch_bytes(JAXATOR_SIZES) {
+  const int64_t numbers[] = {dtype, batch, queries, keys, heads, kv_heads, head_size, value_size, bias0, bias1, bias2, bias3};
+  return jaxator::attention_cuda_backward_scratch_bytes(sized(numbers));
 }
 
 /// Query-key pairs that a causal window of `left` keys (-1: all) leaves visible, or (visited) that the forward kernel computes.
@@ -116,10 +132,11 @@ template <class Desc> int describe_norm(const Desc& desc, char* out, int capacit
 }
 
 /// What the CUDA kernels of the norms do with arrays at addresses that are multiples of 16.
-int describe_cuda_norm(DType type, int64_t rows, int64_t columns, char* out, int capacity) {
+int describe_cuda_norm(const jaxator::NormCudaKernels& kernels, DType type, int64_t rows, int64_t columns, int backward_arrays, char* out, int capacity) {
   using namespace jaxator;
-  const NormCudaConfig forward = norm_cuda::forward(type, rows, columns, {});
-  const NormCudaConfig backward = norm_cuda::backward(type, rows, columns, norm_cuda::in_vectors(type, columns, {}));
+  const NormCudaConfig forward = norm_cuda::forward(kernels, type, rows, columns, {});
+  const NormCudaConfig backward =
+      norm_cuda::backward(kernels, type, rows, columns, norm_cuda::in_vectors(type, columns, {}), backward_arrays);
   return Object()
       .field("forward_vectors_per_thread", forward.vectors)
       .field("forward_threads_per_row", forward.threads)
@@ -127,6 +144,7 @@ int describe_cuda_norm(DType type, int64_t rows, int64_t columns, char* out, int
       .field("backward_vectors_per_thread", backward.vectors)
       .field("backward_threads_per_row", backward.threads)
       .field("backward_blocks", backward.blocks)
+      .field("backward_stages", backward.stages)
       .write(out, capacity);
 }
 
@@ -154,7 +172,12 @@ JAXATOR_C_API int jaxator_layer_norm_describe(const int64_t* n, char* out, int c
 
 /// numbers as for jaxator_rms_norm_describe.
 JAXATOR_C_API int jaxator_rms_norm_cuda_describe(const int64_t* n, char* out, int capacity) {
-  return describe_cuda_norm(static_cast<jaxator::DType>(n[0]), n[1], n[2], out, capacity);
+  return describe_cuda_norm(jaxator::norm_cuda::kRmsNorm, static_cast<jaxator::DType>(n[0]), n[1], n[2], n[3] != 0 ? 3 : 2, out, capacity);
+}
+
+/// numbers as for jaxator_layer_norm_describe.
+JAXATOR_C_API int jaxator_layer_norm_cuda_describe(const int64_t* n, char* out, int capacity) {
+  return describe_cuda_norm(jaxator::norm_cuda::kLayerNorm, static_cast<jaxator::DType>(n[0]), n[1], n[2], 2, out, capacity);
 }
 
 /// numbers: dtype, rows, columns of y, packed.
@@ -169,6 +192,18 @@ JAXATOR_C_API int jaxator_swiglu_describe(const int64_t* n, char* out, int capac
       .write(out, capacity);
 }
 
+/// numbers as for jaxator_swiglu_describe.
+JAXATOR_C_API int jaxator_swiglu_cuda_describe(const int64_t* n, char* out, int capacity) {
+  using namespace jaxator;
+  const SwigluCudaConfig config =
+      pick_cuda_config({.type = static_cast<DType>(n[0]), .rows = n[1], .columns = n[2], .packed = n[3] != 0}, /*aligned=*/true);
+  return Object()
+      .flag("vectors", config.vectors)
+      .field("threads", config.threads * config.rows_per_block)
+      .field("blocks", config.blocks)
+      .write(out, capacity);
+}
+
 /// numbers: dtype, rows, heads, columns of a head, rows of angles.
 JAXATOR_C_API int jaxator_rope_describe(const int64_t* n, char* out, int capacity) {
   using namespace jaxator;
@@ -178,6 +213,19 @@ JAXATOR_C_API int jaxator_rope_describe(const int64_t* n, char* out, int capacit
       .field("rows_per_task", config.task_rows)
       .field("tasks", (desc.rows + config.task_rows - 1) / config.task_rows)
       .flag("streaming_stores", config.stream)
+      .write(out, capacity);
+}
+
+/// numbers as for jaxator_rope_describe.
+JAXATOR_C_API int jaxator_rope_cuda_describe(const int64_t* n, char* out, int capacity) {
+  using namespace jaxator;
+  const RopeCudaConfig config = pick_cuda_config(
+      {.type = static_cast<DType>(n[0]), .rows = n[1], .heads = n[2], .columns = n[3], .angle_rows = n[4]}, /*aligned=*/true);
+  return Object()
+      .flag("vectors", config.vectors)
+      .field("threads", config.unit_threads * config.heads * config.rows)
+      .field("rows_per_block", config.rows_per_block())
+      .field("blocks", config.blocks * config.turns)
       .write(out, capacity);
 }
 

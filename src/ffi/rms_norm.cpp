@@ -28,6 +28,7 @@ RmsNormDesc desc_of(const Attributes& attributes, const Buffer& x, int64_t group
 
 int64_t scratch_floats(const RmsNormDesc& desc, Executor&) { return rms_norm_scratch_floats(desc); }
 int64_t scratch_floats(const RmsNormDesc& desc, const CudaStream&) { return rms_norm_cuda_scratch_floats(desc); }
+int64_t scratch_floats(const RmsNormDesc& desc, const RocmStream&) { return rms_norm_rocm_scratch_floats(desc); }
 
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
@@ -77,3 +78,5 @@ template <class Target> void backward(Call& call, Target& target) {
 
 JAXATOR_FFI_HANDLER(rms_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(rms_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_ROCM_HANDLER(rms_norm_forward, jaxator::ffi::forward)
+JAXATOR_FFI_ROCM_HANDLER(rms_norm_backward, jaxator::ffi::backward)

@@ -20,7 +20,7 @@ RopeDesc desc_of(const Attributes& attributes) {
 
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
-void execute(Call& call, Executor& executor) {
+template <class Target> void execute(Call& call, Target& target) {
   const Buffer x = call.operand();
   RopeDesc desc = desc_of(call.attributes);
   const Buffer positions = call.operand_if(!desc.has_tables);
@@ -38,10 +38,10 @@ void execute(Call& call, Executor& executor) {
         .cosine = cosine.as<float>(),
         .sine = sine.as<float>(),
         .y = call.result().data},
-       executor);
+       target);
 }
 
 }  // namespace
 }  // namespace jaxator::ffi
 
-JAXATOR_FFI_CPU_HANDLER(rope, jaxator::ffi::check, jaxator::ffi::execute)
+JAXATOR_FFI_HANDLER(rope, jaxator::ffi::check, jaxator::ffi::execute)

@@ -29,23 +29,23 @@ SwigluDesc desc_of(const Attributes& attributes, const Buffer& gate) {
 
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
-void forward(Call& call, Executor& executor) {
+template <class Target> void forward(Call& call, Target& target) {
   const Buffer gate = call.operand();
   const SwigluDesc desc = desc_of(call.attributes, gate);
   const Buffer up = call.operand_if(!desc.packed), y = call.result();
-  swiglu_forward(desc, {.gate = gate.data, .up = up.data, .y = y.data}, executor);
+  swiglu_forward(desc, {.gate = gate.data, .up = up.data, .y = y.data}, target);
 }
 
-void backward(Call& call, Executor& executor) {
+template <class Target> void backward(Call& call, Target& target) {
   const Buffer gate = call.operand();
   const SwigluDesc desc = desc_of(call.attributes, gate);
   const Buffer up = call.operand_if(!desc.packed), dy = call.operand();
   const Buffer dgate = call.result(), dup = call.result_if(!desc.packed);
-  swiglu_backward(desc, {.gate = gate.data, .up = up.data, .dy = dy.data, .dgate = dgate.data, .dup = dup.data}, executor);
+  swiglu_backward(desc, {.gate = gate.data, .up = up.data, .dy = dy.data, .dgate = dgate.data, .dup = dup.data}, target);
 }
 
 }  // namespace
 }  // namespace jaxator::ffi
 
-JAXATOR_FFI_CPU_HANDLER(swiglu_forward, jaxator::ffi::check, jaxator::ffi::forward)
-JAXATOR_FFI_CPU_HANDLER(swiglu_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_HANDLER(swiglu_forward, jaxator::ffi::check, jaxator::ffi::forward)
+JAXATOR_FFI_HANDLER(swiglu_backward, jaxator::ffi::check, jaxator::ffi::backward)

@@ -6,11 +6,13 @@
 #include "jaxator/attention.h"
 #include "jaxator/executor.h"
 #include "jaxator/layer_norm.h"
+#include "jaxator/matmul.h"
 #include "jaxator/rms_norm.h"
 #include "jaxator/rope.h"
 #include "jaxator/swiglu.h"
 #include "src/ops/attention/config.h"
 #include "src/ops/layer_norm/config.h"
+#include "src/ops/matmul/config.h"
 #include "src/ops/rms_norm/config.h"
 #include "src/ops/rope/config.h"
 #include "src/ops/swiglu/config.h"
@@ -27,6 +29,7 @@ struct CpuKernels {
   void (*rope)(const RopeDesc&, const RopeConfig&, const RopeArgs&, Executor&);
   void (*attention_forward)(const AttentionDesc&, const AttentionConfig&, const AttentionForwardArgs&, int64_t slots, Executor&);
   void (*attention_backward)(const AttentionDesc&, const AttentionConfig&, const AttentionBackwardArgs&, int64_t slots, Executor&);
+  void (*matmul)(const MatmulDesc&, const MatmulConfig&, const MatmulArgs&, int64_t slots, Executor&);
   /// Register-only flops a second of one thread: float32 FMA or bfloat16 dot (0 where missing).
   double (*peak_flops)(bool bf16_dot, double seconds);
 };

@@ -4,6 +4,7 @@
 
 #include "src/ops/attention/cpu.h"
 #include "src/ops/layer_norm/cpu.h"
+#include "src/ops/matmul/cpu.h"
 #include "src/ops/rms_norm/cpu.h"
 #include "src/ops/rope/cpu.h"
 #include "src/ops/swiglu/cpu.h"
@@ -22,6 +23,7 @@ constexpr CpuKernels kTable = {
     .rope = rope,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
+    .matmul = matmul,
     .peak_flops = peak_flops,
 };
 

@@ -41,3 +41,21 @@ SHARDED_ROPE: Shape = (16, 8, 4, 32)
 SMALL_ROWS: Shape = (3, 24)
 SMALL_ROPE: Shape = (2, 3, 2, 8)
 """For tests of transformations, where values are compared bit by bit."""
+
+PRODUCTS: tuple[Shape, ...] = (
+    (0, 5, 7),
+    (5, 0, 7),
+    (5, 7, 0),
+    (1, 1, 1),
+    (1, 33, 5),
+    (13, 31, 37),
+    (64, 64, 256),
+    (130, 259, 131),
+    (17, 70, 300),
+    (129, 40, 520),
+    (16, 256, 512),
+)
+"""M, N, K of matmul."""
+
+SHARDED_PRODUCT: Shape = (16, 32, 64)
+"""Every dimension is a multiple of 8."""

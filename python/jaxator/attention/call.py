@@ -21,28 +21,44 @@ from jaxator.attention.options import BIAS, MASK, Options
 # ---- one device ------------------------------------------------------------------------------------------------------
 
 
-def _scratch(options: Options, operands: Sequence[Any], backward: bool, bias_gradient: bool) -> tuple[int, int]:
-    """(slots, bytes) for these local shapes."""
+def _sizes(options: Options, operands: Sequence[Any]) -> tuple[int, ...]:
+    """These local shapes, as the library's queries take them."""
     q, k, v, named = options.unpack(operands)
-    sizes = (*q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:], v.shape[3])
     bias = named[BIAS].shape if options.has(BIAS) else (1, 1, 1, 1)
-    numbers = (_ffi.DTYPES[q.dtype.name], *sizes, *bias, bias_gradient, backward)
+    return (_ffi.DTYPES[q.dtype.name], *q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:], v.shape[3], *bias)
+
+
+def _scratch(options: Options, operands: Sequence[Any], backward: bool, bias_gradient: bool) -> tuple[int, int]:
+    """(slots, bytes) on a CPU."""
+    numbers = (*_sizes(options, operands), bias_gradient, backward)
     slots = _ffi.query("jaxator_attention_slots", *numbers)
     return slots, _ffi.query("jaxator_attention_scratch_bytes", *numbers, slots)
 
 
+def whole_vectors(array: jax.Array) -> jax.Array:
+    """Zeros added to the last axis up to a multiple of 8: rows of 16 bytes, as the GPU's copy engine needs them."""
+    missing = -array.shape[-1] % 8
+    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)]) if missing else array
+
+
 def _forward(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
     q, _, v = operands[:3]
+    fixed = dict(options.attributes(), bias_gradient=False, kv_gradients_f32=False)
+    lse = _ffi.empty(q.shape[:3], jnp.float32)
+
+    def on_cpu(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        slots, size = _scratch(options, operands, backward=False, bias_gradient=False)
+        results = [_ffi.empty((*q.shape[:3], v.shape[3]), q.dtype), lse, _ffi.empty((size,), jnp.uint8)]
+        return _ffi.call("attention_forward", results, *operands, slots=np.int64(slots), **fixed)[:2]
+
+    def on_cuda(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        operands = (*map(whole_vectors, operands[:3]), *operands[3:])
+        results = [_ffi.empty((*q.shape[:3], operands[2].shape[3]), q.dtype), lse]
+        out, rows = _ffi.call("attention_forward", results, *operands, slots=np.int64(1), **fixed)
+        return out[..., : v.shape[3]], rows
 
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
-        slots, size = _scratch(options, operands, backward=False, bias_gradient=False)
-        results = [
-            _ffi.empty((*q.shape[:3], v.shape[3]), q.dtype),
-            _ffi.empty(q.shape[:3], jnp.float32),
-            _ffi.empty((size,), jnp.uint8),
-        ]
-        attributes = dict(options.attributes(), bias_gradient=False, kv_gradients_f32=False, slots=np.int64(slots))
-        return _ffi.call("attention_forward", results, *operands, **attributes)[:2]
+        return on_cuda(*operands) if target == "cuda" else on_cpu(*operands)
 
     return _dispatch.run(options.choice, kernel, functools.partial(formula.attention, options), *operands)
 
@@ -53,14 +69,25 @@ def _backward(options: Options, bias_gradient: bool, kv_float32: bool, *operands
     differentiated = 3 + bias_gradient
     dtypes = (inputs[0].dtype, *(jnp.float32 if kv_float32 else a.dtype for a in inputs[1:3]))
 
-    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
-        slots, size = _scratch(options, inputs, backward=True, bias_gradient=bias_gradient)
-        results = [_ffi.empty(a.shape, d) for a, d in zip(inputs[:3], dtypes, strict=True)]
+    def call(slots: int, size: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
+        results = [_ffi.empty(a.shape, d) for a, d in zip(operands[:3], dtypes, strict=True)]
         results += [_ffi.empty(a.shape, jnp.float32) for a in inputs[3:differentiated]] + [_ffi.empty((size,), jnp.uint8)]
         attributes = dict(
             options.attributes(), bias_gradient=bias_gradient, kv_gradients_f32=kv_float32, slots=np.int64(slots)
         )
         return _ffi.call("attention_backward", results, *operands, **attributes)[:differentiated]
+
+    def on_cuda(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        *others, out, lse, dout, dlse = operands
+        whole = (*map(whole_vectors, others[:3]), *others[3:])
+        size = _ffi.query("jaxator_attention_cuda_backward_scratch_bytes", *_sizes(options, whole))
+        gradients = call(1, size, *whole, whole_vectors(out), lse, whole_vectors(dout), dlse)
+        return *(g[..., : a.shape[3]] for g, a in zip(gradients[:3], others[:3], strict=True)), *gradients[3:]
+
+    def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
+        if target == "cuda":
+            return on_cuda(*operands)
+        return call(*_scratch(options, inputs, backward=True, bias_gradient=bias_gradient), *operands)
 
     def xla(*operands: jax.Array) -> tuple[jax.Array, ...]:
         inputs, (_, _, dout, dlse) = operands[:-4], operands[-4:]
@@ -72,7 +99,14 @@ def _backward(options: Options, bias_gradient: bool, kv_float32: bool, *operands
         gradients = jax.vjp(function, *leading)[1]((dout, dlse))
         return *(g.astype(d) for g, d in zip(gradients[:3], dtypes, strict=True)), *gradients[3:]
 
-    return _dispatch.run(options.choice, kernel, xla, *operands)
+    return _dispatch.run(options.choice, kernel, xla, *operands, refused={"cuda": _cuda_backward_refusals(inputs)})
+
+
+def _cuda_backward_refusals(inputs: Sequence[jax.Array]) -> list[str]:
+    """Its accumulators hold 128 columns. The forward kernel then is combined with the formulation's gradients, which need no more of
+    it than out and lse, and those they do not read."""
+    sizes = {"head size": inputs[0].shape[3], "value size": inputs[2].shape[3]}
+    return [f"{name}={size}: must be at most 128 for the backward pass" for name, size in sizes.items() if size > 128]
 
 
 # ---- sharding and vmap -----------------------------------------------------------------------------------------------

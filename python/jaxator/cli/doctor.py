@@ -31,6 +31,7 @@ def examine() -> dict[str, Any]:
         "cpu": cpu | {"bf16_route": "bfloat16 dot" if cpu["fast_bf16_dot"] else "float32 FMA on widened elements"},
         "libraries": {path.name: path.stat().st_size for path in _libraries()},
         "cuda": _ffi.cuda_report(),
+        "rocm": _ffi.rocm_report(),
         "kernels": _kernels(),
         "devices": _devices(),
         "notes": _notes(cpu),
@@ -50,7 +51,7 @@ def _kernels() -> dict[str, dict[str, list[str]]]:
         handler: {
             "cpu": sets if hasattr(_ffi.library(), f"jaxator_{handler}") else [],
             "cuda": list(_targets.KERNEL_ARCHITECTURES["cuda"]) if _ffi.has_cuda_kernels(handler) else [],
-            "rocm": [],
+            "rocm": list(_targets.KERNEL_ARCHITECTURES["rocm"]) if _ffi.has_rocm_kernels(handler) else [],
         }
         for handler in _ffi.HANDLERS
     }

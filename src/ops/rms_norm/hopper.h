@@ -12,6 +12,7 @@ struct RmsNormForward {
   void* sum;  // null without a residual
   long long rows;
   int columns;
+  float inverse_columns;
   float epsilon;
 };
 
@@ -21,9 +22,11 @@ struct RmsNormBackward {
   const void* dy;
   const void* dsum;  // null: none
   void* dx;
-  float* partials;  // [row groups, columns], null without a weight
+  float* partials;  // [blocks or (element by element) row groups, columns]; null without a weight
   long long rows;
   int columns;
+  float inverse_columns;
+  int stages;  // of the ring that rows come through
   float epsilon;
 };
 

@@ -4,87 +4,81 @@
 /// Blocks take rows in turns and keep their sums for dweight in registers until the end.
 #include "src/ops/rms_norm/hopper.h"
 #include "src/tile/hopper/math.h"
-#include "src/tile/hopper/row.h"
+#include "src/tile/hopper/row_stream.h"
 
 namespace jaxator::hopper {
 namespace {
 
+constexpr u32 kSumBytes = kBlockSumBytes<2>;
+
+/// The row in `Vectors` vectors a thread: columns <= threads * Vectors * elements of a vector; addresses of rows multiples of 16.
 template <class T, int Vectors> struct Backward {
-  using Piece = RowPiece<T, Vectors>;
-  static constexpr int kElements = Piece::kElements;
+  static constexpr int kElements = kVectorElements<T>;
 
   const RmsNormBackward& p;
   const u32 thread = thread_x(), threads = threads_x();
+  const RowParameter<T, Vectors, Vectors == 1> weights;
   float dweight[Vectors][kElements] = {};
 
-  JAXATOR_DEVICE void load(i64 row, Piece& s, Piece& dy) const {
-    s.load(static_cast<const T*>(p.sum) + row * p.columns, p.columns, thread, threads);
-    dy.load(static_cast<const T*>(p.dy) + row * p.columns, p.columns, thread, threads);
-  }
+  JAXATOR_DEVICE explicit Backward(const RmsNormBackward& p) : p(p), weights(p.weight, p.columns, 1.0f) {}
 
-  JAXATOR_DEVICE void row(i64 row, Piece s, Piece dy, u32 turn) {
+  JAXATOR_DEVICE int column(int i) const { return RowPiece<T, Vectors>::column(i, thread, threads); }
+
+  JAXATOR_DEVICE void row(const RowStream<T>& rows, u32 turn) {
     float sums[2] = {0, 0};  // of s^2 and of g s
 #pragma unroll
     for (int i = 0; i < Vectors; i++) {
-      float v[kElements], d[kElements], weight[kElements];
-      s.values(i, v), dy.values(i, d);
-      load_parameters(p.weight, Piece::column(i, thread, threads), p.columns, weight);
+      const int c = column(i);
+      if (c >= p.columns) continue;
+      float s[kElements], dy[kElements];
+      unpack<T>(rows.load(0, c), s), unpack<T>(rows.load(1, c), dy);
 #pragma unroll
-      for (int e = 0; e < kElements; e++) {
-        sums[0] += v[e] * v[e];
-        sums[1] += d[e] * weight[e] * v[e];
+      for (int e = 0; e < kElements; e += 4) {
+        float weight[4];
+        weights.four(i, c, e, weight);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          sums[0] += s[e + j] * s[e + j];
+          sums[1] += dy[e + j] * weight[j] * s[e + j];
+        }
       }
     }
     block_sum(sums, shared_base(), threads / 32, turn);
-    s.forget_values(), dy.forget_values();
-    const float inverse = 1.0f / static_cast<float>(p.columns);
-    const float r = rsqrt_approx(sums[0] * inverse + p.epsilon), pull = r * r * r * sums[1] * inverse;
-    Piece dx;
-    if (p.dsum != nullptr) dx.load(static_cast<const T*>(p.dsum) + row * p.columns, p.columns, thread, threads);
+    rows.refill();
+    const float r = rsqrt_approx(sums[0] * p.inverse_columns + p.epsilon), pull = r * r * r * sums[1] * p.inverse_columns;
 #pragma unroll
     for (int i = 0; i < Vectors; i++) {
-      float v[kElements], d[kElements], weight[kElements], out[kElements] = {};
-      s.values(i, v), dy.values(i, d);
-      if (p.dsum != nullptr) dx.values(i, out);
-      load_parameters(p.weight, Piece::column(i, thread, threads), p.columns, weight);
-#pragma unroll
-      for (int e = 0; e < kElements; e++) {
-        dweight[i][e] += d[e] * v[e] * r;
-        out[e] += r * d[e] * weight[e] - v[e] * pull;
-      }
-      dx.set(i, out);
-    }
-    dx.store(static_cast<T*>(p.dx) + row * p.columns, p.columns, thread, threads);
-  }
-
-  JAXATOR_DEVICE void store_partial(i64 group) const {
-    if (p.partials == nullptr) return;
-#pragma unroll
-    for (int i = 0; i < Vectors; i++) {
-      const int c = Piece::column(i, thread, threads);
+      const int c = column(i);
       if (c >= p.columns) continue;
+      float s[kElements], dy[kElements], dx[kElements] = {};
+      unpack<T>(rows.load(0, c), s), unpack<T>(rows.load(1, c), dy);
+      if (p.dsum != nullptr) unpack<T>(rows.load(2, c), dx);
 #pragma unroll
-      for (int e = 0; e < kElements; e += 4)
-        hopper::store(p.partials + group * p.columns + c + e,
-                      pack<float>({dweight[i][e], dweight[i][e + 1], dweight[i][e + 2], dweight[i][e + 3]}));
+      for (int e = 0; e < kElements; e += 4) {
+        float weight[4];
+        weights.four(i, c, e, weight);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          const float scaled = dy[e + j] * r;
+          dweight[i][e + j] += scaled * s[e + j];
+          dx[e + j] += scaled * weight[j] - s[e + j] * pull;
+        }
+      }
+      store_streamed(static_cast<T*>(p.dx) + rows.row() * p.columns + c, pack<T>(dx));
     }
   }
 };
 
-/// While one row is reduced, the next is on its way.
 template <class T, int Vectors> JAXATOR_DEVICE void backward_in_registers(const RmsNormBackward& p) {
-  Backward<T, Vectors> backward{p};
-  const i64 group = i64{block_x()} * threads_y() + thread_y(), groups = i64{blocks_x()} * threads_y();
-  typename Backward<T, Vectors>::Piece s, dy, next_s, next_dy;
-  if (group < p.rows) backward.load(group, s, dy);
-  u32 turn = 0;
+  const u32 shared = shared_base() + kSumBytes;
+  RowStream<T> rows(shared, p.sum, p.dy, p.dsum, p.rows, p.columns, p.stages);
+  Backward<T, Vectors> backward(p);
 #pragma unroll 1
-  for (i64 row = group; row < p.rows; row += groups) {
-    if (row + groups < p.rows) backward.load(row + groups, next_s, next_dy);
-    backward.row(row, s, dy, turn++);
-    s = next_s, dy = next_dy;
+  for (u32 turn = 0; rows.has_row(); rows.next()) {
+    rows.wait();
+    backward.row(rows, turn++);
   }
-  backward.store_partial(group);
+  if (p.partials != nullptr) store_partials<T>(backward.dweight, p.partials, p.columns, shared);
 }
 
 /// Any length and alignment. A thread has the same columns in every row, so its partial sums need no other thread.
@@ -94,7 +88,6 @@ template <class T> JAXATOR_DEVICE void backward_by_elements(const RmsNormBackwar
   float* partial = p.partials + group * p.columns;
   if (p.partials != nullptr)
     for (int c = thread; c < p.columns; c += threads) partial[c] = 0;
-  const float inverse = 1.0f / static_cast<float>(p.columns);
   u32 turn = 0;
 #pragma unroll 1
   for (i64 row = group; row < p.rows; row += groups) {
@@ -106,7 +99,7 @@ template <class T> JAXATOR_DEVICE void backward_by_elements(const RmsNormBackwar
       sums[0] += v * v, sums[1] += g * v;
     }
     block_sum(sums, shared_base(), static_cast<u32>(threads) / 32, turn++);
-    const float r = rsqrt_approx(sums[0] * inverse + p.epsilon), pull = r * r * r * sums[1] * inverse;
+    const float r = rsqrt_approx(sums[0] * p.inverse_columns + p.epsilon), pull = r * r * r * sums[1] * p.inverse_columns;
     for (int c = thread; c < p.columns; c += threads) {
       const float v = to_float(s[c]), d = to_float(dy[c]);
       float out = r * d * (p.weight != nullptr ? p.weight[c] : 1.0f) - v * pull;
@@ -119,10 +112,12 @@ template <class T> JAXATOR_DEVICE void backward_by_elements(const RmsNormBackwar
 
 }  // namespace
 
-// 512 threads have 128 registers each: enough for the next row and the sums.
 #define JAXATOR_ENTRIES(suffix, T)                                                                             \
-  JAXATOR_KERNEL(512, 1) rms_norm_backward2_##suffix(const JAXATOR_GRID_CONSTANT RmsNormBackward p) {          \
-    backward_in_registers<T, 2>(p);                                                                            \
+  JAXATOR_KERNEL(1024, 1) rms_norm_backward1_##suffix(const JAXATOR_GRID_CONSTANT RmsNormBackward p) {         \
+    backward_in_registers<T, 1>(p);                                                                            \
+  }                                                                                                            \
+  JAXATOR_KERNEL(512, 1) rms_norm_backward4_##suffix(const JAXATOR_GRID_CONSTANT RmsNormBackward p) {          \
+    backward_in_registers<T, 4>(p);                                                                            \
   }                                                                                                            \
   JAXATOR_KERNEL(1024, 1) rms_norm_backward_elements_##suffix(const JAXATOR_GRID_CONSTANT RmsNormBackward p) { \
     backward_by_elements<T>(p);                                                                                \
@@ -131,8 +126,8 @@ JAXATOR_ENTRIES(f32, float)
 JAXATOR_ENTRIES(bf16, Bf16)
 JAXATOR_ENTRIES(f16, F16)
 
-JAXATOR_KERNEL(1024, 1) rms_norm_sum_partials(const float* partials, float* sums, int count, int columns) {
-  sum_partials(partials, sums, count, columns);
+JAXATOR_KERNEL(1024, 1) rms_norm_sum_partials(const float* partials, float* first, float* second, int count, int columns) {
+  sum_partials(partials, first, second, count, columns);
 }
 
 }  // namespace jaxator::hopper

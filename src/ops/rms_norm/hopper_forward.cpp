@@ -34,18 +34,19 @@ template <class T, int Vectors> JAXATOR_DEVICE void forward_in_registers(const R
     for (int e = 0; e < Piece::kElements; e++) squares[0] += v[e] * v[e];
   }
   block_sum(squares, shared_base(), threads / 32, 0);
-  const float scale = rsqrt_approx(squares[0] / static_cast<float>(p.columns) + p.epsilon);
+  const float scale = rsqrt_approx(squares[0] * p.inverse_columns + p.epsilon);
 
 #pragma unroll
   for (int i = 0; i < Vectors; i++) {
+    const int c = Piece::column(i, thread, threads);
+    if (c >= p.columns) continue;
     float v[Piece::kElements], weight[Piece::kElements];
     s.values(i, v);
-    load_parameters(p.weight, Piece::column(i, thread, threads), p.columns, weight);
+    load_parameters(p.weight, c, p.columns, 1.0f, weight);
 #pragma unroll
     for (int e = 0; e < Piece::kElements; e++) v[e] = v[e] * scale * weight[e];
-    s.set(i, v);
+    store_streamed(static_cast<T*>(p.y) + start + c, pack<T>(v));
   }
-  s.store(static_cast<T*>(p.y) + start, p.columns, thread, threads);
 }
 
 /// Rows of any length and alignment, element by element; the second reading finds the row in the cache.
@@ -67,7 +68,7 @@ template <class T> JAXATOR_DEVICE void forward_by_elements(const RmsNormForward&
     squares[0] += v * v;
   }
   block_sum(squares, shared_base(), static_cast<u32>(threads) / 32, 0);
-  const float scale = rsqrt_approx(squares[0] / static_cast<float>(p.columns) + p.epsilon);
+  const float scale = rsqrt_approx(squares[0] * p.inverse_columns + p.epsilon);
   for (int c = thread; c < p.columns; c += threads) {
     const float v = element(c);
     if (p.residual != nullptr) static_cast<T*>(p.sum)[start + c] = from_float<T>(v);

@@ -17,6 +17,7 @@ Driver* open(const char* path) {
     d->missing = dlerror();
     return d;
   }
+  d->library = library;
   auto get = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     if (function == nullptr) d->missing += std::string(d->missing.empty() ? path : "") + " lacks " + name + "; ";
@@ -34,6 +35,7 @@ Driver* open(const char* path) {
   get(d->FuncSetAttribute, "cuFuncSetAttribute");
   get(d->LaunchKernelEx, "cuLaunchKernelEx");
   get(d->TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
+  d->FuncGetParamInfo = reinterpret_cast<decltype(d->FuncGetParamInfo)>(dlsym(library, "cuFuncGetParamInfo"));
   if (d->missing.empty())
     if (const Result result = d->Init(0)) {
       const char* name = "?";
@@ -59,7 +61,11 @@ const Driver& require_driver() {
 }
 
 // The one before stays open: other threads may be inside it.
-void use_driver(const char* path) { current().store(open(path), std::memory_order_release); }
+void use_driver(const char* path) {
+  Driver* driver = open(path);
+  driver->before = current().load(std::memory_order_acquire);
+  current().store(driver, std::memory_order_release);
+}
 
 void check(Result result, const std::string& what, const std::string& log) {
   if (result == 0) return;

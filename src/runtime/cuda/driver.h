@@ -2,6 +2,7 @@
 /// The part of the CUDA driver's interface that is used here, by dlopen. Names and values are those of the driver API reference.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -28,7 +29,11 @@ struct alignas(64) TensorMap {
 
 static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56 && sizeof(TensorMap) == 128);
 
-enum FunctionAttribute { kMaxThreadsPerBlock = 0, kMaxDynamicSharedBytes = 8 };
+enum FunctionAttribute {
+  kMaxThreadsPerBlock = 0,
+  kMaxDynamicSharedBytes = 8,
+  kRequiredClusterWidth = 11  // height and depth follow
+};
 enum DeviceAttribute {
   kMultiprocessorCount = 16,
   kComputeCapabilityMajor = 75,
@@ -54,7 +59,11 @@ struct Driver {
   Result (*TensorMapEncodeTiled)(TensorMap*, int type, unsigned rank, void* address, const uint64_t* sizes,
                                  const uint64_t* strides, const unsigned* box, const unsigned* element_strides, int interleave,
                                  int swizzle, int l2_promotion, int out_of_bounds_fill);
-  std::string missing;  // why the driver cannot be used; "" if it can
+  Result (*FuncGetParamInfo)(void*, size_t, size_t* offset, size_t* bytes);  // null before CUDA 12.4
+
+  void* library = nullptr;         // as dlopen gave it
+  const Driver* before = nullptr;  // the one that use_driver replaced
+  std::string missing;             // why the driver cannot be used; "" if it can
 };
 
 /// The driver of this machine, opened once. Check `missing` before calling through it.

@@ -2,6 +2,8 @@
 /// Launching a kernel. Arguments lie on the caller's stack; everything that can fail is checked when a stream only prepares.
 #pragma once
 
+#include <span>
+
 #include "src/runtime/cuda/driver.h"
 #include "src/runtime/cuda/module.h"
 
@@ -14,16 +16,25 @@ struct Geometry {
   int cluster[3] = {1, 1, 1};
 };
 
-/// Threads, shared memory, grid and cluster against the limits of the function and the device: throws Error with the value.
-void prepare(Function& function, const char* entry, const Geometry& geometry, int device);
+/// What a kernel is given: where each argument lies, and how many bytes it has.
+struct Arguments {
+  void** pointers;
+  std::span<const int> bytes;
+};
+
+/// Arguments, threads, shared memory, grid and cluster against what the function takes and the device offers: throws Error with
+/// the value.
+void prepare(Function& function, const char* entry, const Geometry& geometry, const Arguments& arguments, int device);
 
 /// Launches, or only prepares where the stream says so.
-void launch(Function& function, const char* entry, const Geometry& geometry, const CudaStream& stream, void** arguments);
+void launch(Function& function, const char* entry, const Geometry& geometry, const CudaStream& stream,
+            const Arguments& arguments);
 
 template <class... Args>
 void launch(const Kernel& kernel, const Geometry& geometry, const CudaStream& stream, const Args&... args) {
+  static constexpr int kBytes[] = {int(sizeof(Args))...};
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&args))...};
-  launch(kernel.on(stream.device, stream.prepare_only), kernel.entry(), geometry, stream, pointers);
+  launch(kernel.on(stream.device, stream.prepare_only), kernel.entry(), geometry, stream, {pointers, kBytes});
 }
 
 /// Throws Error unless the address is a multiple of `alignment`.

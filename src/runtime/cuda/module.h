@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "jaxator/cuda.h"
 
@@ -24,7 +26,9 @@ struct Image {
 struct Function {
   void* handle = nullptr;
   int max_threads = 0;
-  std::atomic<int> shared_bytes{0};  // dynamic shared memory that it may use so far
+  int cluster[3] = {};                              // that it was compiled for; zeros: any
+  std::optional<std::vector<int>> parameter_bytes;  // of each parameter, where the driver can tell
+  std::atomic<int> shared_bytes{0};                 // dynamic shared memory that it may use so far
 };
 
 /// A kernel of an image. Objects live as long as the process; finding the loaded function is one atomic load.
@@ -44,7 +48,9 @@ class Kernel {
   mutable std::atomic<Function*> functions_[kDevices] = {};
 };
 
-/// A kernel of a blob (PTX text or cubin) that came from outside, found by a hash of its contents that the caller provides.
-Function& find_function(std::string_view hash, std::string_view blob, const std::string& entry, int device, bool load);
+/// Kernels of a blob (PTX text or cubin) that came from outside, by a hash of its contents that the caller has verified. Null if
+/// the kernel is not loaded on the device.
+Function* find_function(std::string_view hash, std::string_view entry, int device);
+Function& load_function(std::string_view hash, const std::string& blob, std::string_view entry, int device);
 
 }  // namespace jaxator::cuda

@@ -18,6 +18,8 @@ TensorMap tensor_map(const char* name, DType type, const void* address, std::ini
   uint64_t sizes[kMostDimensions], strides[kMostDimensions];
   uint32_t box[kMostDimensions], steps[kMostDimensions];
   require_aligned(name, address, 16);
+  if (dimensions.size() > kMostDimensions)
+    throw Error(std::string(name) + " has " + std::to_string(dimensions.size()) + " dimensions: must have at most 5");
   unsigned rank = 0;
   for (const MapDimension& d : dimensions) {
     if (rank > 0 && d.stride_bytes % 16 != 0)
@@ -28,8 +30,8 @@ TensorMap tensor_map(const char* name, DType type, const void* address, std::ini
   }
   constexpr int kNoInterleave = 0, kPromoteTo128Bytes = 2, kFillZeros = 0;
   TensorMap map;
-  check(require_driver().TensorMapEncodeTiled(&map, driver_type(type), rank, const_cast<void*>(address), sizes, strides, box, steps,
-                                              kNoInterleave, static_cast<int>(swizzle), kPromoteTo128Bytes, kFillZeros),
+  check(require_driver().TensorMapEncodeTiled(&map, driver_type(type), rank, const_cast<void*>(address), sizes, strides, box,
+                                              steps, kNoInterleave, static_cast<int>(swizzle), kPromoteTo128Bytes, kFillZeros),
         "encoding the tensor map of " + std::string(name));
   return map;
 }

@@ -25,11 +25,13 @@ using i64 = long long;
   }
 JAXATOR_SPECIAL_REGISTER(thread_x, "tid.x")
 JAXATOR_SPECIAL_REGISTER(thread_y, "tid.y")
+JAXATOR_SPECIAL_REGISTER(thread_z, "tid.z")
 JAXATOR_SPECIAL_REGISTER(block_x, "ctaid.x")
 JAXATOR_SPECIAL_REGISTER(block_y, "ctaid.y")
 JAXATOR_SPECIAL_REGISTER(block_z, "ctaid.z")
 JAXATOR_SPECIAL_REGISTER(threads_x, "ntid.x")
 JAXATOR_SPECIAL_REGISTER(threads_y, "ntid.y")
+JAXATOR_SPECIAL_REGISTER(threads_z, "ntid.z")
 JAXATOR_SPECIAL_REGISTER(blocks_x, "nctaid.x")
 JAXATOR_SPECIAL_REGISTER(blocks_y, "nctaid.y")
 JAXATOR_SPECIAL_REGISTER(cluster_x, "clusterid.x")

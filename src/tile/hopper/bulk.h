@@ -1,5 +1,6 @@
 /// @file
-/// The bulk copy engine on plain runs of bytes (addresses and sizes are multiples of 16), and what orders its writes between blocks.
+/// The bulk copy engine on plain runs of bytes (addresses and sizes are multiples of 16), and what orders its writes between
+/// blocks.
 #pragma once
 
 #include "src/tile/hopper/base.h"

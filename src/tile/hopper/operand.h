@@ -29,6 +29,11 @@ template <class T, Major major> struct Operand {
     // Blocks of 64 rows are 8192 bytes apart, groups of eight k 1024 (PTX reference, strides of an mn-major matrix).
     return static_cast<u64>((address & 0x3FFFF) >> 4) | u64{kBlockBytes >> 4} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
   }
+  /// Bytes from the tile's start to row `row`, a multiple of 8.
+  JAXATOR_DEVICE static u32 offset(u32 row) {
+    if constexpr (major == Major::k) return row * kSwizzleBytes;
+    return row / 64 * kBlockBytes + row % 64 * kItemBytes<T>;
+  }
   /// What step i adds to the descriptor, in units of 16 bytes: 32 bytes along a row, or 16 rows of k.
   JAXATOR_DEVICE static u64 advance(int i) { return static_cast<u64>(i) * (major == Major::k ? 2 : 16 * kSwizzleBytes >> 4); }
 };

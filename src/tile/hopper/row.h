@@ -59,11 +59,12 @@ template <class T, int Vectors> struct RowPiece {
   }
 };
 
-/// Parameters that every row uses, as floats: through L1. Zeros past the end, ones without an array.
-template <int N> JAXATOR_DEVICE void load_parameters(const float* parameters, int column, int columns, float (&out)[N]) {
+/// Parameters that every row uses, as floats: through L1. Zeros past the end; without an array all are `absent`.
+template <int N>
+JAXATOR_DEVICE void load_parameters(const float* parameters, int column, int columns, float absent, float (&out)[N]) {
 #pragma unroll
   for (int e = 0; e < N; e += 4) {
-    float four[4] = {1, 1, 1, 1};
+    float four[4] = {absent, absent, absent, absent};
     if (parameters != nullptr) {
       const Vector v = column < columns ? load_shared_by_rows(parameters + column + e) : Vector{{0, 0, 0, 0}};
       unpack<float>(v, four);
@@ -73,9 +74,40 @@ template <int N> JAXATOR_DEVICE void load_parameters(const float* parameters, in
   }
 }
 
-/// One partial sum of a parameter's gradient for each group of rows, [partials, columns], summed in a fixed order. Block [32,
-/// 32], a thread column for each parameter; grid (columns / 32).
-JAXATOR_DEVICE void sum_partials(const float* partials, float* sums, int count, int columns) {
+/// A parameter for kernels whose threads have the same columns in every row, in the layout of RowPiece: kept in registers, or
+/// (where those are scarce) read again for each row.
+template <class T, int Vectors, bool keep> class RowParameter {
+ public:
+  JAXATOR_DEVICE RowParameter(const float* values, int columns, float absent)
+      : values_(values), columns_(columns), absent_(absent) {
+    if constexpr (keep)
+#pragma unroll
+      for (int i = 0; i < Vectors; i++)
+        load_parameters(values, RowPiece<T, Vectors>::column(i, thread_x(), threads_x()), columns, absent, kept_[i]);
+  }
+
+  /// Of elements e to e + 3 of vector i, which begins at this column.
+  JAXATOR_DEVICE void four(int i, int column, int e, float (&out)[4]) const {
+    if constexpr (keep) {
+#pragma unroll
+      for (int j = 0; j < 4; j++) out[j] = kept_[i][e + j];
+    } else {
+      load_parameters(values_, column + e, columns_, absent_, out);
+    }
+  }
+
+ private:
+  const float* values_;
+  const int columns_;
+  const float absent_;
+  float kept_[keep ? Vectors : 1][kVectorElements<T>];
+};
+
+/// Sums of partial sums of parameters' gradients, [parameters, count, columns], in a fixed order. Block [32, 32], a thread column
+/// for each column; grid [columns / 32, parameters].
+JAXATOR_DEVICE void sum_partials(const float* partials, float* first, float* second, int count, int columns) {
+  partials += i64{block_y()} * count * columns;
+  float* sums = block_y() == 0 ? first : second;
   const u32 x = thread_x(), y = thread_y(), shared = shared_base();
   const int column = static_cast<int>(block_x() * 32 + x);
   float sum = 0;

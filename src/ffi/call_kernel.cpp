@@ -1,0 +1,135 @@
+/// @file
+/// A kernel that the user brings: any operands -> any results. Their addresses are the kernel's first arguments, in this order,
+/// followed by the scalars. The blob travels in the attributes, so an exported program is complete.
+#include <array>
+
+#include "src/ffi/c_api.h"
+#include "src/ffi/ffi.h"
+#include "src/runtime/blob.h"
+#include "src/runtime/cpu_blob.h"
+#include "src/runtime/cuda/launch.h"
+
+namespace jaxator::ffi {
+namespace {
+
+using Numbers = xla::ffi::Span<const int64_t>;
+
+constexpr size_t kMostArguments = 256;  // on the stack of one call; Python says the same
+
+struct CallKernel {
+  std::string_view blob;  // base64
+  std::string_view hash;  // SHA-256 of what it stands for
+  std::string name;
+  Numbers grid, block, cluster;
+  int64_t shared_bytes;
+  Numbers scalars, scalar_bytes;  // bits in the low bytes of each number
+
+  explicit CallKernel(const Attributes& a)
+      : blob(a.get<std::string_view>("blob")),
+        hash(a.get<std::string_view>("hash")),
+        name(a.get<std::string_view>("name")),
+        grid(a.get<Numbers>("grid")),
+        block(a.get<Numbers>("block")),
+        cluster(a.get<Numbers>("cluster")),
+        shared_bytes(a.get<int64_t>("shared_bytes")),
+        scalars(a.get<Numbers>("scalars")),
+        scalar_bytes(a.get<Numbers>("scalar_bytes")) {}
+
+  std::string contents() const { return blob_contents(blob, hash); }
+};
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw Error("call_kernel: " + what);
+}
+
+void check(const Attributes& attributes) {
+  const CallKernel call(attributes);
+  require(!call.name.empty(), "name=\"\": must name a kernel");
+  for (const auto& [name, extents] : {std::pair("grid", call.grid), {"block", call.block}, {"cluster", call.cluster}}) {
+    require(extents.size() == 3, std::string(name) + " has " + std::to_string(extents.size()) + " numbers: must have 3");
+    for (int64_t extent : extents)
+      require(extent >= 1 && extent <= INT32_MAX, std::string(name) + "=" + std::to_string(extent) + ": must be positive int32");
+  }
+  require(call.shared_bytes >= 0 && call.shared_bytes <= INT32_MAX,
+          "shared_bytes=" + std::to_string(call.shared_bytes) + ": must be int32 and not negative");
+  require(call.scalars.size() == call.scalar_bytes.size(), "scalars and scalar_bytes differ in length");
+  for (int64_t bytes : call.scalar_bytes)
+    require(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8,
+            "scalar of " + std::to_string(bytes) + " bytes: must be 1, 2, 4 or 8");
+}
+
+/// Addresses of all arrays, operands first.
+struct Arrays {
+  std::array<void*, kMostArguments> data;
+  size_t count = 0;
+
+  Arrays(Call& call, size_t scalars) {
+    const size_t wanted = call.operands() + call.results() + scalars;
+    require(wanted <= kMostArguments, std::to_string(wanted) + " arguments: must be at most " + std::to_string(kMostArguments));
+    for (size_t i = call.operands(); i > 0; i--) data[count++] = call.operand().data;
+    for (size_t i = call.results(); i > 0; i--) data[count++] = call.result().data;
+  }
+};
+
+void* address_of_scalar(const CallKernel& call, size_t i) { return const_cast<int64_t*>(&call.scalars[i]); }
+
+void run(const CallKernel& call, Arrays& arrays, Executor& executor) {
+  CpuKernel kernel = find_cpu_kernel(call.hash, call.name);
+  // XLA runs no initialize stage on CPUs.
+  if (kernel == nullptr) kernel = load_cpu_kernel(call.hash, call.contents(), call.name);
+  std::array<void*, kMostArguments> arguments;
+  std::copy_n(arrays.data.begin(), arrays.count, arguments.begin());
+  for (size_t i = 0; i < call.scalars.size(); i++) arguments[arrays.count + i] = address_of_scalar(call, i);
+  const int64_t grid[] = {call.grid[0], call.grid[1], call.grid[2]};
+  run_cpu_kernel(kernel, call.name.c_str(), arguments.data(), grid, executor);
+}
+
+void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
+  cuda::Function* function = cuda::find_function(call.hash, call.name, stream.device);
+  if (function == nullptr) {
+    if (!stream.prepare_only)
+      throw CudaError("kernel " + call.name + " is not loaded on device " + std::to_string(stream.device) +
+                      ": it was not prepared");
+    function = &cuda::load_function(call.hash, call.contents(), call.name, stream.device);
+  }
+  // The driver takes the address of every argument: for an array that of its address.
+  std::array<void*, kMostArguments> arguments;
+  std::array<int, kMostArguments> bytes;
+  for (size_t i = 0; i < arrays.count; i++) arguments[i] = &arrays.data[i], bytes[i] = sizeof(void*);
+  for (size_t i = 0; i < call.scalars.size(); i++) {
+    arguments[arrays.count + i] = address_of_scalar(call, i);
+    bytes[arrays.count + i] = static_cast<int>(call.scalar_bytes[i]);
+  }
+  cuda::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes)};
+  for (int i = 0; i < 3; i++) {
+    geometry.grid[i] = call.grid[i];
+    geometry.block[i] = static_cast<int>(call.block[i]);
+    geometry.cluster[i] = static_cast<int>(call.cluster[i]);
+  }
+  cuda::launch(*function, call.name.c_str(), geometry, stream,
+               {arguments.data(), {bytes.data(), arrays.count + call.scalars.size()}});
+}
+
+template <class Target> void execute(Call& call, Target& target) {
+  const CallKernel kernel(call.attributes);
+  Arrays arrays(call, kernel.scalars.size());
+  run(kernel, arrays, target);
+}
+
+}  // namespace
+}  // namespace jaxator::ffi
+
+JAXATOR_FFI_HANDLER(call_kernel, jaxator::ffi::check, jaxator::ffi::execute)
+
+/// Registered for ROCm: programs with HSACO blobs can be lowered and exported by this build, not run.
+JAXATOR_C_API XLA_FFI_Error* jaxator_call_kernel_rocm(XLA_FFI_CallFrame* frame) {
+  static const auto* handler =
+      xla::ffi::Ffi::Bind()
+          .Attrs()
+          .To([](xla::ffi::Dictionary) {
+            return xla::ffi::Error(xla::ffi::ErrorCode::kUnimplemented,
+                                   "jaxator: call_kernel: this build cannot run HSACO kernels (it has no ROCm run time)");
+          })
+          .release();
+  return handler->Call(frame);
+}

@@ -1,0 +1,6 @@
+/// @file
+/// Attention's backward pass with native head size 128: also mask, bias and segments, read pair by pair.
+#include "src/ops/attention/hopper_backward_main.h"
+
+JAXATOR_ATTENTION_BACKWARD(attention_backward_128_pairs_bf16, Bf16, 128, true)
+JAXATOR_ATTENTION_BACKWARD(attention_backward_128_pairs_f16, F16, 128, true)
