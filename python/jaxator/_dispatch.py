@@ -66,17 +66,16 @@ def choose(op: str, implementation: str | None, refused: Mapping[str, Sequence[s
     platform = _targets.ARCHITECTURES.get(implementation, implementation)
     if implementation != platform and _targets.architecture(platform) != implementation and platform not in reasons:
         reasons[platform] = [f"implementation={implementation!r}: the program is lowered for {_targets.architecture(platform)}"]
-    served = [platform] if platform not in reasons else []
+    reasons = {platform: reasons[platform]} if platform in reasons else {}
+    served = [platform] if not reasons else []
     if implementation in _targets.EMULATED:
-        rules = refused.get(platform, ["this op has no kernels for it"])
-        missing = list(rules) or [rule for rule in (_targets.emulation_refusal(),) if rule is not None]
-        if not missing:
+        if rules := refused.get(platform, ["this op has no kernels for it"]):
+            reasons[platform] = list(rules)
+        else:
             served.append(implementation)
-        elif not served:
-            reasons[platform] = missing
     if not served:
         raise UnsupportedError(op, {implementation: reasons[platform]})
-    return Choice("named:" + ",".join(served), op, {platform: reasons[platform]} if platform in reasons else {})
+    return Choice("named:" + ",".join(served), op, reasons)
 
 
 FORMULA = "jaxator_formula"
@@ -179,9 +178,11 @@ def run(
       refused: targets whose kernels serve the op but not this direction of it, with the reasons.
     """
     refused = {target: rules for target, rules in (refused or {}).items() if rules}
+    if (missing := _targets.emulation_refusal()) is not None:
+        refused |= {target: [missing] for target in choice.targets if target in _targets.EMULATED}
     served = [target for target in choice.targets if target not in refused]
     if choice.named and not served:
-        raise UnsupportedError(choice.op, refused)
+        raise UnsupportedError(choice.op, {**choice.refused, **refused})
     marked = _marked(choice, refused, formula)
     if not served:
         return marked(*operands)
@@ -189,5 +190,6 @@ def run(
     if choice.named:
         names = [target for target in served if target in _targets.EMULATED] or served
         named = f"implementation={', '.join(map(repr, names))} was named: no kernels of it serve this platform"
-        return only(choice.op, branches, {**choice.refused, **refused}, named, *operands)
+        reasons = {_targets.lowered_for(target): rules for target, rules in {**choice.refused, **refused}.items()}
+        return only(choice.op, branches, reasons, named, *operands)
     return jax.lax.platform_dependent(*operands, **branches, default=marked)

@@ -162,10 +162,12 @@ def _kernel_call(equation: Any, platform: str, named: bool) -> Call:
         geometry = {key: tuple(map(int, np.asarray(attributes[key].val))) for key in ("grid", "block", "cluster")}
         config = {"kernel": attributes["name"], **geometry, "shared_bytes": int(attributes["shared_bytes"])}
         return Call(op, direction, platform, platform, config, {}, _types(operands))
+    if attributes.get("gradient"):
+        direction = "backward"  # products of a product's gradient
     target = attributes["architecture"] if emulated else platform
     config = _config(target, op, direction, handler, operands, results, attributes)
-    kernel_named = bool(attributes.get("dot"))
-    name = config["kernel"] if kernel_named else target
+    kernel_named = bool(attributes.get("dot", attributes.get("route")))
+    name = (config["kernel"] if target == "cpu" else "tf32") if kernel_named else target
     reason = f"implementation={name!r} was named" if named else f"the {platform} kernels serve this call and are preferred"
     others = {
         other: [_missing_kernels(other, handler) or f"the program is lowered for {platform}"]
@@ -292,6 +294,27 @@ def _attention_numbers(direction: str, operands: Avals, results: Avals, attribut
     return [_dtype(operands), *sizes, *bias, *(int(attributes[option]) for option in options)]
 
 
+def _matmul_numbers(direction: str, operands: Avals, results: Avals, attributes: Attributes) -> list[int]:
+    (a, b), rank = (v.shape for v in operands[:2]), int(attributes["batch_rank"])
+    m, k = a[-2:][:: -1 if attributes["transpose_a"] else 1]
+    n = b[-2 if attributes["transpose_b"] else -1]
+    flags = ("transpose_a", "transpose_b", "batch_a", "batch_b", "sum_a", "sum_b")
+    summed = next(
+        (
+            s[rank * has : -2]
+            for s, has, sums in (
+                (a, attributes["batch_a"], attributes["sum_a"]),
+                (b, attributes["batch_b"], attributes["sum_b"]),
+            )
+            if sums
+        ),
+        (),
+    )
+    own_bias = attributes["has_bias"] and attributes["batch_bias"]
+    sizes = (math.prod(results[0].shape[:-2]), math.prod(summed), m, n, k)
+    return [_dtype(operands), *sizes, *(int(attributes[flag]) for flag in flags), int(own_bias), int(attributes["route"])]
+
+
 def _dtype(operands: Sequence[Any]) -> int:
     return _ffi.DTYPES[operands[0].dtype.name]
 
@@ -306,27 +329,30 @@ _NUMBERS: dict[str, Callable[..., list[int]]] = {
     "swiglu": _swiglu_numbers,
     "rope": _rope_numbers,
     "attention": _attention_numbers,
+    "matmul": _matmul_numbers,
 }
 
 
 def _refused_routes(config: dict[str, Any], operands: Sequence[Any], attributes: dict[str, Any]) -> dict[str, list[str]]:
-    """Why attention's other way to multiply was not taken."""
+    """Why the other way to multiply of attention or matmul was not taken."""
     taken = config.get("kernel", "")
-    if not taken.startswith("flash_"):
+    family, _, way = taken.rpartition("_")
+    if family not in ("flash", "matmul"):
         return {}
-    if taken == "flash_bf16dot":
+    named_way = attributes.get("dot", attributes.get("route"))
+    if way == "bf16dot":
         named = f"implementation={taken!r} was named"
-        return {"flash_f32": [named if attributes["dot"] else "the bfloat16 dot is faster on this CPU model"]}
+        return {f"{family}_f32": [named if named_way else "the bfloat16 dot is faster on this CPU model"]}
     reasons = []
     if operands[0].dtype.name != "bfloat16":
         reasons.append(f"dtype={operands[0].dtype}: must be bfloat16")
     if not config["isa"].endswith("bf16"):
         reasons.append(f"isa={config['isa']}: needs x86-64-v4-bf16")
-    if attributes["dot"]:
+    if named_way:
         reasons.append(f"implementation={taken!r} was named")
     elif not _ffi.cpu_report()["fast_bf16_dot"]:
         reasons.append("the bfloat16 dot is slower than float32 FMA on this CPU model")
-    return {"flash_bf16dot": reasons}
+    return {f"{family}_bf16dot": reasons}
 
 
 # ---- printing --------------------------------------------------------------------------------------------------------

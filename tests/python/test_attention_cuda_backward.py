@@ -76,15 +76,17 @@ def test_pairs_of_options_over_several_tiles(size: int, dtype: str) -> None:
 @every_dtype
 def test_several_key_heads(dtype: str) -> None:
     """Groups of 1, 2, 3 and all heads; dk and dv in the type of the arrays and, with one key head, in float32."""
-    heads = ((4, 4), (4, 2), (6, 2), (5, 1))
-    cases = {(n, k, h): Case(Shape(2, 300, 260, n, k, h, h), causal=True) for (n, k), h in itertools.product(heads, (64, 128))}
+    cases = {}
+    for (n, k), size in itertools.product(((4, 4), (4, 2), (6, 2), (5, 1)), (64, 128)):
+        cases[n, k, size] = Case(Shape(1, 200, 190, n, k, size, size), causal=True)
     check(made(cases, dtype))
 
 
 @on_gpu
 @every_dtype
 def test_head_sizes(dtype: str) -> None:
-    sizes = [*((n, n) for n in (1, 7, 8, 24, 40, 63, 64, 65, 72, 80, 96, 112, 127, 128)), (128, 64), (8, 128), (128, 8), (33, 100)]
+    equal = (1, 7, 8, 24, 40, 63, 64, 65, 72, 80, 96, 112, 127, 128)
+    sizes = [*((n, n) for n in equal), (128, 64), (8, 128), (128, 8), (33, 100)]
     cases = {size: Case(Shape(1, 133, 141, 2, 1, *size), causal=True, bottom_right=True) for size in sizes}
     check(made(cases, dtype))
 
@@ -103,7 +105,7 @@ def test_wider_heads_take_the_formulation(dtype: str) -> None:
 @on_gpu
 @every_dtype
 def test_lengths_around_tiles(dtype: str) -> None:
-    lengths = [(1, 1), (1, 129), (2, 3), (63, 64), (64, 65), (127, 129), (128, 128), (129, 127), (191, 193), (192, 256), (257, 1), (640, 384)]
+    lengths = [(1, 1), (1, 129), (2, 3), (63, 64), (64, 65), (127, 129), (128, 128), (129, 127), (192, 256), (257, 1)]
     cases = {
         (t, s, size, causal): Case(Shape(2, t, s, 3, 3, size, size), causal=causal)
         for (t, s), size, causal in itertools.product(lengths, (64, 128), (False, True))
@@ -155,8 +157,9 @@ def test_zero_lengths_leave_the_others_untouched(dtype: str) -> None:
 @pytest.mark.parametrize("size", [64, 128])
 def test_relaunches_are_bit_equal(size: int, causal: bool) -> None:
     """Blocks of dq get their sums from 32 blocks of keys, in an order that does not depend on timing."""
-    keys = jax.random.split(jax.random.key(0), 4)
-    q, k, v, dout = (jax.device_put(jax.random.normal(key, (2, 4096, n, size), jnp.bfloat16), gpu()) for key, n in zip(keys, (8, 2, 2, 8), strict=True))
+    shapes = [(2, 4096, heads, size) for heads in (8, 2, 2, 8)]
+    drawn = [jax.random.normal(jax.random.key(i), shape, jnp.bfloat16) for i, shape in enumerate(shapes)]
+    q, k, v, dout = jax.device_put(drawn, gpu())
     attend = functools.partial(jxt.dot_product_attention, is_causal=causal, implementation="cuda")
     program = jax.jit(lambda q, k, v, dout: jax.vjp(attend, q, k, v)[1](dout))
     first = program(q, k, v, dout)

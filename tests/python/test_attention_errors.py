@@ -79,7 +79,7 @@ def test_bad_input_is_named_with_value_and_rule(name: str) -> None:
         jxt.dot_product_attention(*arrays, **options)
 
 
-GPU = {name: "this build has no kernels for it" for name in ("rocm", "gfx942", "gfx950")}
+GPU = {name: "this op has no kernels for it" for name in ("rocm", "gfx942", "gfx950")}
 GPU["cuda"] = "dtype=float32: must be bfloat16 or float16"
 
 

@@ -54,6 +54,8 @@ def small(monkeypatch):
         "_attention_case",
         lambda dtype, length, window, both: attention(dtype, 32, None if window is None else 8, both),
     )
+    product = cases._matmul_case
+    monkeypatch.setattr(cases, "_matmul_case", lambda dtype, shape, what: product(dtype, (8, 16, 12), what))
 
 
 def test_doctor():
@@ -65,11 +67,12 @@ def test_doctor():
 
 def test_doctor_json():
     report = json.loads(invoke("doctor", "--json").output)
-    assert set(report) == {"versions", "cpu", "cuda", "libraries", "kernels", "devices", "notes"}
+    assert set(report) == {"versions", "cpu", "cuda", "rocm", "libraries", "kernels", "devices", "notes"}
     assert report["versions"]["jaxator"] == jaxator.__version__
     assert report["kernels"]["rms_norm_forward"]["cpu"] == ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"]
     assert report["kernels"]["rms_norm_forward"]["cuda"] == ["sm_90a"]
-    assert report["kernels"]["rms_norm_forward"]["rocm"] == []
+    assert report["kernels"]["rms_norm_forward"]["rocm"] == ["gfx942", "gfx950"]
+    assert report["kernels"]["swiglu_forward"]["rocm"] == []
     assert any(image.startswith("rms_norm_forward: sm_90a PTX") for image in report["cuda"]["images"])
     assert all(size > 0 for size in report["libraries"].values())
     assert any("jax_remove_custom_partitioning_ptr_from_cache_key" in note for note in report["notes"])
@@ -83,11 +86,12 @@ def test_explain():
 
 @pytest.mark.parametrize("op", cases.ops())
 def test_explain_json(op):
-    shape = {"rope": "2,8,4,64", "dot_product_attention": "1x64x4x32"}.get(op, "16,64")
+    shape = {"rope": "2,8,4,64", "dot_product_attention": "1x64x4x32", "matmul": "16,64,32"}.get(op, "16,64")
     result = invoke("explain", op, "--shape", shape, "--dtype", "float32", "--json")
     assert result.exit_code == 0, result.output
     calls = json.loads(result.output)["calls"]
-    assert [(call["op"], call["direction"]) for call in calls] == [(op, "forward"), (op, "backward")]
+    products = 2 if op == "matmul" else 1  # one for each operand's gradient
+    assert [(call["op"], call["direction"]) for call in calls] == [(op, "forward"), *[(op, "backward")] * products]
     assert all(call["implementation"] == "cpu" for call in calls)
 
 

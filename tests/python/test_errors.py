@@ -72,7 +72,7 @@ def test_implementation_names(case: OpCase) -> None:
     function = case.name.split()[0]
     with pytest.raises(ValueError, match=r"implementation='fast': must be None, 'xla', 'cpu'"):
         case(*operands, implementation="fast")
-    for name in ("rocm", "gfx942", "gfx950"):
+    for name in () if "rms_norm" in case.name else ("rocm", "gfx942", "gfx950"):  # test_rocm_rows.py has those
         with pytest.raises(jxt.UnsupportedError, match=f"jaxator.{function}.*\n.*{name}") as caught:
             case(*operands, implementation=name)
         assert list(caught.value.reasons) == [name]

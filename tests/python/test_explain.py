@@ -135,7 +135,7 @@ def test_a_gpu_that_is_not_here(monkeypatch):
     for call in found.calls:
         assert (call.target, call.implementation, call.config["architecture"]) == ("cuda", "cuda", "sm_90a")
         assert {"vectors_per_thread", "threads_per_row", "blocks"} <= set(call.config)
-        assert call.refused["rocm"] == ["this build has no kernels for it"]
+        assert call.refused["rocm"] == ["the program is lowered for cuda"]
 
 
 def test_values_of_the_marked_formulation():

@@ -103,8 +103,8 @@ def _backward(options: Options, bias_gradient: bool, kv_float32: bool, *operands
 
 
 def _cuda_backward_refusals(inputs: Sequence[jax.Array]) -> list[str]:
-    """Its accumulators hold 128 columns. The forward kernel then is combined with the formulation's gradients, which need no more of
-    it than out and lse, and those they do not read."""
+    """Its accumulators hold 128 columns. Wider heads take the formulation's gradients: they compute the forward pass again,
+    and so may follow any forward kernel."""
     sizes = {"head size": inputs[0].shape[3], "value size": inputs[2].shape[3]}
     return [f"{name}={size}: must be at most 128 for the backward pass" for name, size in sizes.items() if size > 128]
 

@@ -38,7 +38,7 @@ class Case:
     directions: tuple[str, ...] = ("forward", "forward+backward")
 
 
-BENCHED = ("rms_norm", "add_rms_norm", "layer_norm", "swiglu", "rope", "dot_product_attention")
+BENCHED = ("rms_norm", "add_rms_norm", "layer_norm", "swiglu", "rope", "matmul", "dot_product_attention")
 
 
 def ops() -> list[str]:
@@ -64,6 +64,8 @@ def cases(op: str, dtype: str | None = None, target: str = "cpu") -> list[Case]:
         raise ValueError(f"dtype={dtype!r}: must be one of {', '.join(_ffi.DTYPES)}")
     if op == "dot_product_attention":
         return _attention_cases(dtype) if target == "cpu" else _attention_cuda_cases(dtype)
+    if op == "matmul":
+        return _matmul_cases(dtype, target)
     shapes = ROW_SHAPES[target]
     return [_row_case(op, shape, dtype) for shape in shapes.get(op, shapes["norm"])]
 
@@ -93,7 +95,7 @@ def call_for(op: str, shape: tuple[int, ...], dtype: str, options: Mapping[str, 
         given = [name for name, value in only_attention.items() if value is not None]
         if given:
             raise ValueError(f"{given[0]}={only_attention[given[0]]}: {op} has no such option")
-        operands = _row_operands(op, shape, dtype)
+        operands = _matmul_operands(shape, dtype) if op == "matmul" else _row_operands(op, shape, dtype)
     return lambda *operands: getattr(jaxator, op)(*operands, **keywords), operands
 
 
@@ -145,6 +147,60 @@ def _row_case(op: str, shape: tuple[int, ...], dtype: str) -> Case:
         gradients=tuple(i for i in range(len(operands)) if not (op == "add_rms_norm" and i == 1)),
         peers=peers.ROWS[op],
         passes={"forward": int(forward * size), "forward+backward": int((forward + backward) * size)},
+    )
+
+
+# ---- matmul ----------------------------------------------------------------------------------------------------------
+
+PRODUCTS: dict[str, list[tuple[tuple[int, ...], str]]] = {
+    "cpu": [((1024, 4096, 4096), ""), ((16, 4096, 4096), ""), ((1024, 4096, 4096), "gelu")],
+    "cuda": [
+        *(((m, n, k), "") for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 14336, 4096), (8192, 4096, 14336))),
+        *(((m, n, k), "") for n, k in ((4096, 14336), (14336, 4096)) for m in (16, 32, 64, 128, 256, 512)),
+        ((16, 2048, 2048, 2048), ""),
+        *(((8192, 14336, 4096), what) for what in ("bias", "gelu_tanh", "residual")),
+    ],
+}
+"""Target -> ([batch,] M, N, K) and what follows the product."""
+
+
+def _matmul_operands(shape: tuple[int, ...], dtype: str) -> Operands:
+    if len(shape) < 3:
+        raise ValueError(f"shape={shape}: must be M,N,K, after batch dimensions if there are any")
+    *batch, m, n, k = shape
+    return _array((*batch, m, k), dtype), _array((*batch, k, n), dtype)
+
+
+def _matmul_cases(dtype: str, target: str) -> list[Case]:
+    return [_matmul_case(dtype, shape, what) for shape, what in PRODUCTS[target]]
+
+
+def _matmul_case(dtype: str, shape: tuple[int, ...], what: str) -> Case:
+    """what: "" for the product alone, "bias", "residual", or an activation, which comes with a bias."""
+    operands = _matmul_operands(shape, dtype)
+    *batch, m, n, _ = shape
+    activation = what if what not in ("", "bias", "residual") else None
+    if what == "residual":
+        operands += (_array((*batch, m, n), dtype),)
+    elif what:
+        operands += (_array((n,), dtype),)
+    flops = 2.0 * float(np.prod(shape))
+
+    def ours(a: jax.Array, b: jax.Array, *rest: jax.Array) -> jax.Array:
+        follows = {"residual" if what == "residual" else "bias": rest[0]} if rest else {}
+        return jaxator.matmul(a, b, activation=activation, **follows)
+
+    return Case(
+        op="matmul",
+        text="x".join(map(str, shape)) + (f" {what}" if what else ""),
+        dtype=dtype,
+        fn=ours,
+        operands=operands,
+        gradients=tuple(range(len(operands))),
+        peers=peers.matmul(activation),
+        # Each gradient is a product of the same size.
+        flops={"forward": flops, "forward+backward": 3 * flops},
+        directions=("forward", "forward+backward") if m >= 1024 and not what else ("forward",),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import jax
@@ -77,6 +78,17 @@ ROWS: dict[str, Peers] = {
     "swiglu": {"XLA float32": _swiglu_wide, "XLA in dtype": _swiglu_narrow},
     "rope": {"XLA concatenate": _rope_concatenated, "XLA stack": _rope_stacked},
 }
+
+
+def matmul(activation: str | None) -> Peers:
+    """The product, and what is added to it: a bias of N elements or a residual."""
+    functions = {None: lambda y: y, "gelu": functools.partial(jax.nn.gelu, approximate=False), "gelu_tanh": jax.nn.gelu}
+
+    def product(a, b, *added):
+        y = a @ b
+        return functions[activation](y + added[0] if added else y)
+
+    return {"XLA": product}
 
 
 def attention(window: tuple[int, int] | None) -> Peers:

@@ -18,7 +18,6 @@ template <ForwardTile Tile, class T, bool Pairs> class ForwardConsumer {
 
   JAXATOR_DEVICE void run() {
     ForwardSchedule schedule(params_);
-    if (Tile.turns && group_ == Tile.warpgroups() - 1) named_arrive<256>(4);  // the first turn is the first warpgroup's
     while (schedule.next(at_)) {
       Out out;
       clear(out);
@@ -72,9 +71,7 @@ template <ForwardTile Tile, class T, bool Pairs> class ForwardConsumer {
     Operand p;
     float factor[2];
     barrier_wait(shared_.key_full(stage(visited_)), parity(visited_));
-    take_turn();
     multiply_keys(s, visited_);
-    pass_turn();
     release_query_before();
     bool more = finish_logits<0>(s, walk, visited_);
     softmax(s, rows, factor, exponent_scale());
@@ -83,10 +80,8 @@ template <ForwardTile Tile, class T, bool Pairs> class ForwardConsumer {
 #pragma unroll 1
     while (more) {
       barrier_wait(shared_.key_full(stage(visited_ + 1)), parity(visited_ + 1));
-      take_turn();
       multiply_keys(s, visited_ + 1);
       multiply_values(out, p);
-      pass_turn();
       more = finish_logits<1>(s, walk, visited_ + 1);
       const bool rescale = softmax(s, rows, factor, exponent_scale());
       barrier_wait(shared_.value_full(stage(visited_ + 1)), parity(visited_ + 1));
@@ -131,14 +126,6 @@ template <ForwardTile Tile, class T, bool Pairs> class ForwardConsumer {
 
   JAXATOR_DEVICE float exponent_scale() const { return Pairs ? 1.0f : params_.scale; }
 
-  /// Warpgroups issue their products in turns, so that one is in its softmax while another's products run.
-  JAXATOR_DEVICE void take_turn() const {
-    if constexpr (Tile.turns) named_sync<256>(4 + group_);
-  }
-  JAXATOR_DEVICE void pass_turn() const {
-    if constexpr (Tile.turns) named_arrive<256>(4 + (group_ + 1 == Tile.warpgroups() ? 0 : group_ + 1));
-  }
-
   JAXATOR_DEVICE static void multiply(Out& out, const float (&factor)[2]) {
 #pragma unroll
     for (int i = 0; i < Tile.value_size / 2; i++) out[i] *= factor[i / 2 % 2];
@@ -182,8 +169,6 @@ template <ForwardTile Tile, class T, bool Pairs> class ForwardConsumer {
       barrier_wait(shared_.key_full(stage(visited_)), parity(visited_));
       barrier_wait(shared_.value_full(stage(visited_)), parity(visited_));
       named_sync<128>(1 + group_);
-      take_turn();
-      pass_turn();
       release(shared_.key_empty(stage(visited_)));
       release(shared_.value_empty(stage(visited_)));
       visited_++;
