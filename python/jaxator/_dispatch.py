@@ -16,8 +16,9 @@ from jaxator._errors import UnsupportedError
 
 
 class Choice(str):
-    """What `choose` decided, as text: "xla", "auto" or "named", the latter two with the targets whose kernels serve the call, as
-    in "auto:cpu,cuda"; "gfx942" is the target of its kernels on the emulator. For `explain` also the op and why the other kernels were refused."""
+    """What `choose` decided, as text: "xla", "auto" or "named", the latter two with the targets whose kernels serve the
+    call, as in "auto:cpu,cuda"; "gfx942" is the target of its kernels on the emulator. For `explain` also the op and why the
+    other kernels were refused."""
 
     op: str
     refused: dict[str, list[str]]
@@ -64,8 +65,10 @@ def choose(op: str, implementation: str | None, refused: Mapping[str, Sequence[s
         known = ", ".join(map(repr, ("xla", *_targets.PLATFORMS, *_targets.ARCHITECTURES)))
         raise ValueError(f"implementation={implementation!r}: must be None, {known}")
     platform = _targets.ARCHITECTURES.get(implementation, implementation)
-    if implementation != platform and _targets.architecture(platform) != implementation and platform not in reasons:
-        reasons[platform] = [f"implementation={implementation!r}: the program is lowered for {_targets.architecture(platform)}"]
+    if implementation != platform and platform not in reasons:
+        lowered_for = _targets.architecture(platform)
+        if lowered_for != implementation:
+            reasons[platform] = [f"implementation={implementation!r}: the program is lowered for {lowered_for}"]
     reasons = {platform: reasons[platform]} if platform in reasons else {}
     served = [platform] if not reasons else []
     if implementation in _targets.EMULATED:
@@ -178,8 +181,9 @@ def run(
       refused: targets whose kernels serve the op but not this direction of it, with the reasons.
     """
     refused = {target: rules for target, rules in (refused or {}).items() if rules}
-    if (missing := _targets.emulation_refusal()) is not None:
-        refused |= {target: [missing] for target in choice.targets if target in _targets.EMULATED}
+    emulated = [target for target in choice.targets if target in _targets.EMULATED]
+    if emulated and (missing := _targets.emulation_refusal()) is not None:
+        refused |= {target: [missing] for target in emulated}
     served = [target for target in choice.targets if target not in refused]
     if choice.named and not served:
         raise UnsupportedError(choice.op, {**choice.refused, **refused})

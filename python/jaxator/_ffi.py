@@ -161,8 +161,8 @@ def call(
     """One custom call. Every operand must vary over the same manual axes (see `vary`); so do the results.
 
     Args:
-      target: as `_dispatch.run` passes it to the kernel. It matters only for an emulated architecture: its kernels have another
-        handler, everything else is told apart by the platform.
+      target: as `_dispatch.run` passes it to the kernel. It matters only for an emulated architecture: its kernels have
+        another handler, everything else is told apart by the platform.
     """
     axes = varying_axes(*operands)
     if axes:

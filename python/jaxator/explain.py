@@ -228,7 +228,8 @@ def _public_name(op: str, attributes: dict[str, Any]) -> str:
 
 
 def _config(
-    target: str, op: str, direction: str, handler: str, operands: Sequence[Any], results: Sequence[Any], attributes: dict[str, Any]
+    target: str, op: str, direction: str, handler: str, operands: Sequence[Any], results: Sequence[Any],
+    attributes: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Kernel and instruction set or architecture, and what the library decided if it can describe the op."""
     if target == "cpu":

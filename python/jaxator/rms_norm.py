@@ -147,8 +147,8 @@ def rms_norm(
       epsilon: added to the mean square; finite and not negative.
       weight_offset: added to the weight (1.0 for models that store weight - 1).
       implementation: None chooses; "cpu", "cuda", "rocm" or "xla" names one. "gfx942" and "gfx950" name AMD's kernels for
-        programs for CPUs too, which run them on an emulator: slowly, and with an error for every race, missing wait, access out
-        of bounds and read of uninitialised memory.
+        programs for CPUs too, which run them on an emulator: slowly, and with an error for every race, missing wait, access
+        out of bounds and read of uninitialised memory.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Rows may be
         sharded; D may not.
 

@@ -1,5 +1,6 @@
 /// @file
-/// Kernels for AMD's GPUs in programs for CPUs: the same code as for platform ROCM, on the emulator, over arrays in the host's memory.
+/// Kernels for AMD's GPUs in programs for CPUs: the same code as for platform ROCM, on the emulator, over arrays in the host's
+/// memory.
 #include <algorithm>
 #include <mutex>
 #include <string_view>

@@ -144,10 +144,8 @@ xla::ffi::Error execute_on_rocm(void* stream, int32_t device, xla::ffi::Remainin
                                 xla::ffi::Dictionary attributes) {
   return guarded([&] {
     Call call(args, rets, attributes, false);
-    execute(call, {.handle = stream,
-                   .device = device,
-                   .architecture = rocm_device_architecture(device),
-                   .prepare_only = prepare_only});
+    execute(call,
+            {.handle = stream, .device = device, .architecture = rocm_device_architecture(device), .prepare_only = prepare_only});
   });
 }
 
@@ -192,26 +190,25 @@ template <void (*check)(const Attributes&)> xla::ffi::Error instantiate_stage(xl
 
 /// The same for both targets: `execute` is a template over where the kernel runs. Also exports jaxator_<name>_cuda and
 /// jaxator_<name>_cuda_initialize.
-#define JAXATOR_FFI_HANDLER(name, check, execute)                                                                 \
-  JAXATOR_FFI_CPU_HANDLER(name, check, execute<jaxator::Executor>)                                                \
-  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                          \
-      jaxator_##name##_cuda, (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, false>),          \
+#define JAXATOR_FFI_HANDLER(name, check, execute)                                                                \
+  JAXATOR_FFI_CPU_HANDLER(name, check, execute<jaxator::Executor>)                                               \
+  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                         \
+      jaxator_##name##_cuda, (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, false>),         \
       (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible}); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_cuda_initialize,                                                 \
-                                (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, true>),        \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_cuda_initialize,                                                \
+                                (jaxator::ffi::execute_on_cuda<execute<const jaxator::CudaStream>, true>),       \
                                 (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kInitialize>()));              \
   _Pragma("GCC visibility pop")
 
 /// For ops with ROCm kernels, beside the above. Exports jaxator_<name>_rocm and jaxator_<name>_rocm_initialize, and
 /// jaxator_<name>_emulated for programs for CPUs that name an AMD architecture.
-#define JAXATOR_FFI_ROCM_HANDLER(name, execute)                                                                  \
-  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                         \
-      jaxator_##name##_rocm, (jaxator::ffi::execute_on_rocm<execute<const jaxator::RocmStream>, false>),         \
-      (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible}); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_rocm_initialize,                                                \
-                                (jaxator::ffi::execute_on_rocm<execute<const jaxator::RocmStream>, true>),       \
-                                (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kInitialize>()));              \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_emulated,                                                       \
-                                jaxator::ffi::execute_emulated<execute<const jaxator::RocmStream>>,              \
-                                (xla::ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attrs()));                \
+#define JAXATOR_FFI_ROCM_HANDLER(name, execute)                                                                                \
+  _Pragma("GCC visibility push(default)") XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                       \
+      jaxator_##name##_rocm, (jaxator::ffi::execute_on_rocm<execute<const jaxator::RocmStream>, false>),                       \
+      (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kExecute>()), {xla::ffi::Traits::kCmdBufferCompatible});               \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_rocm_initialize,                                                              \
+                                (jaxator::ffi::execute_on_rocm<execute<const jaxator::RocmStream>, true>),                     \
+                                (jaxator::ffi::bind_gpu<xla::ffi::ExecutionStage::kInitialize>()));                            \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxator_##name##_emulated, jaxator::ffi::execute_emulated<execute<const jaxator::RocmStream>>, \
+                                (xla::ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attrs()));                              \
   _Pragma("GCC visibility pop")

@@ -24,8 +24,8 @@ std::string describe(const RocmDevice& d) {
 
 std::string describe(const char* direction, const NormRocmConfig& config) {
   const std::string name = std::string("\"") + direction;
-  return name + "_vectors_per_thread\": " + std::to_string(config.vectors) + ", " + name + "_threads_per_row\": " +
-         std::to_string(config.threads) + ", " + name + "_blocks\": " + std::to_string(config.blocks);
+  return name + "_vectors_per_thread\": " + std::to_string(config.vectors) + ", " + name +
+         "_threads_per_row\": " + std::to_string(config.threads) + ", " + name + "_blocks\": " + std::to_string(config.blocks);
 }
 
 }  // namespace

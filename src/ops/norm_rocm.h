@@ -1,6 +1,6 @@
 /// @file
-/// How a normalisation over the last axis is cut up on CDNA: the same for every norm, whose passes move the same bytes. Decided by
-/// the shape and the addresses alone, so results do not depend on the device at hand.
+/// How a normalisation over the last axis is cut up on CDNA: the same for every norm, whose passes move the same bytes. Decided
+/// by the shape and the addresses alone, so results do not depend on the device at hand.
 #pragma once
 
 #include <algorithm>
@@ -94,7 +94,8 @@ inline int64_t scratch_floats(DType type, int64_t rows, int64_t columns, int par
 inline void sum_partials(const rocm::Kernel& kernel, const float* partials, float* sums, const NormRocmConfig& config,
                          int64_t columns, const RocmStream& stream) {
   const rocm::Geometry geometry{.grid = {(columns + 63) / 64, 1, 1}, .block = {64, 16, 1}};
-  rocm::launch(kernel, geometry, stream, partials, sums, static_cast<unsigned>(config.partials()), static_cast<unsigned>(columns));
+  rocm::launch(kernel, geometry, stream, partials, sums, static_cast<unsigned>(config.partials()),
+               static_cast<unsigned>(columns));
 }
 
 }  // namespace norm_rocm

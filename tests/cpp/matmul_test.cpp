@@ -164,7 +164,7 @@ TEST(Matmul, CudaConfigs) {
     EXPECT_EQ(config.splits, 1);
   }
   EXPECT_EQ(pick(16, 4096, 14336).rows, 64);
-  EXPECT_GT(pick(16, 4096, 14336).splits, 1);
+  EXPECT_GT(pick(16, 4096, 14336).slices(), 1);
   EXPECT_TRUE(pick(5, 7, 9).loose);
   EXPECT_TRUE(pick(64, 50257, 768).loose);  // rows of b of 100514 bytes
   EXPECT_FALSE(pick(64, 50257, 768, true).loose);

@@ -1,5 +1,6 @@
 """Values and gradients of matmul against NumPy float64: shapes, layouts, dtypes, epilogues, batches, on CPU and GPU."""
 
+import dataclasses
 import functools
 import itertools
 import re
@@ -121,6 +122,31 @@ def test_relaunches_are_equal_on_cuda(options: dict) -> None:
         for _ in range(3):
             fresh = jax.tree.map(jnp.array, (operands, cotangent))
             jax.tree.map(np.testing.assert_array_equal, jax.tree.map(np.asarray, run(*fresh)), first)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", range(4))
+def test_large_products_on_cuda(layout: int) -> None:
+    """Many tiles for each block, tiles cut along k, and both in odd sizes: XLA's values but for one rounding of either."""
+    plain = Problem(0, 0, 0, "bfloat16", transpose_a=layout % 2 == 1, transpose_b=layout >= 2)
+    every = {"has_bias": True, "activation": "silu", "has_residual": True}
+    for m, n, k, follows in (
+        (4096, 4104, 520, {}),
+        (4104, 4096, 512, {"has_bias": True}),
+        (2056, 4096, 512, every),
+        (16, 4096, 8192, {}),
+        (128, 4096, 8192, every),
+        (256, 4096, 8192, every),
+        (512, 4104, 4104, {"has_bias": True}),
+        (64, 1024, 1024, every),
+    ):
+        problem = dataclasses.replace(plain, m=m, n=n, k=k, **follows)
+        operands = problem.operands()
+        got, want = (
+            np.asarray(jax.jit(functools.partial(problem, implementation=name))(*operands), np.float32)
+            for name in ("cuda", "xla")
+        )
+        np.testing.assert_array_less(np.abs(got - want), 2.0**-7 * np.abs(want) + 1e-4 * np.sqrt(k), err_msg=str(problem))
 
 
 @pytest.mark.gpu

@@ -1,5 +1,5 @@
-"""The row ops on AMD's GPUs: lowered for ROCm without hardware, and run on the emulator by programs for CPUs, with an error for every
-race, missing wait, access out of bounds and read of uninitialised memory."""
+"""The row ops on AMD's GPUs: lowered for ROCm without hardware, and run on the emulator by programs for CPUs, with an error
+for every race, missing wait, access out of bounds and read of uninitialised memory."""
 
 import functools
 

@@ -8,8 +8,8 @@
 namespace jaxator::cdna {
 namespace {
 
-/// What is read of a row; zeros past the last row and without dsum. Neither has a branch around its loads, which then read nothing:
-/// after one the compiler would wait for the next row's loads before it starts on this row.
+/// What is read of a row; zeros past the last row and without dsum. Neither has a branch around its loads, which then read
+/// nothing: after one the compiler would wait for the next row's loads before it starts on this row.
 template <class T, int Vectors> struct Inputs {
   RowPiece<T, Vectors> sum, dy, dsum;
 

@@ -1,6 +1,6 @@
 /// @file
-/// RMS normalisation on CDNA, forward. threads_x() threads have a row, threads_y() rows are in a block (more than one only where a
-/// wave has a row). The row is read once and stays in registers: what is left is memory traffic.
+/// RMS normalisation on CDNA, forward. threads_x() threads have a row, threads_y() rows are in a block (more than one only where
+/// a wave has a row). The row is read once and stays in registers: what is left is memory traffic.
 #include "src/ops/rms_norm/cdna.h"
 #include "src/tile/cdna/row.h"
 
@@ -86,9 +86,9 @@ template <class T> JAXATOR_DEVICE void forward_by_elements(const RmsNormForward&
 
 }  // namespace
 
-#define JAXATOR_ENTRIES(suffix, T)                                                                                          \
-  JAXATOR_KERNEL(256) rms_norm_forward2_##suffix(RmsNormForward p) { forward_in_registers<T, 2>(p); }                       \
-  JAXATOR_KERNEL(1024) rms_norm_forward4_##suffix(RmsNormForward p) { forward_in_registers<T, 4>(p); }                      \
+#define JAXATOR_ENTRIES(suffix, T)                                                                     \
+  JAXATOR_KERNEL(256) rms_norm_forward2_##suffix(RmsNormForward p) { forward_in_registers<T, 2>(p); }  \
+  JAXATOR_KERNEL(1024) rms_norm_forward4_##suffix(RmsNormForward p) { forward_in_registers<T, 4>(p); } \
   JAXATOR_KERNEL(1024) rms_norm_forward_elements_##suffix(RmsNormForward p) { forward_by_elements<T>(p); }
 JAXATOR_ENTRIES(f32, float)
 JAXATOR_ENTRIES(bf16, Bf16)

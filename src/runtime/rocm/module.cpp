@@ -50,7 +50,8 @@ const Function& load(const KeyView& view, std::string_view blob, const std::stri
   const CurrentDevice current(*driver, device);
   void* module = load_module(key, blob, name);
   Function function{.driver = driver};
-  check(*driver, driver->ModuleGetFunction(&function.handle, module, entry.c_str()), "looking for kernel " + entry + " in " + name);
+  check(*driver, driver->ModuleGetFunction(&function.handle, module, entry.c_str()),
+        "looking for kernel " + entry + " in " + name);
   const std::string what = "reading attributes of kernel " + entry;
   check(*driver, driver->FuncGetAttribute(&function.max_threads, kMaxThreadsPerBlock, function.handle), what);
   check(*driver, driver->FuncGetAttribute(&function.shared_bytes, kSharedBytes, function.handle), what);

@@ -13,12 +13,15 @@ class Span {
   template <class T> JAXATOR_DEVICE Span(const T JAXATOR_GLOBAL* begin, u32 bytes) {
     // The low half of the descriptor's last word is unused by raw accesses; this data format is 32 bits, as they require.
     constexpr int kRawFormat = 0x00027000;
-    resource_ = __builtin_amdgcn_make_buffer_rsrc(const_cast<void JAXATOR_GLOBAL*>(static_cast<const void JAXATOR_GLOBAL*>(begin)),
-                                                  /*stride=*/0, bytes, kRawFormat);
+    resource_ =
+        __builtin_amdgcn_make_buffer_rsrc(const_cast<void JAXATOR_GLOBAL*>(static_cast<const void JAXATOR_GLOBAL*>(begin)),
+                                          /*stride=*/0, bytes, kRawFormat);
   }
 
   /// Read once: the first to leave the caches.
-  JAXATOR_DEVICE Vector load_once(u32 offset) const { return __builtin_amdgcn_raw_buffer_load_b128(resource_, offset, 0, kNonTemporal); }
+  JAXATOR_DEVICE Vector load_once(u32 offset) const {
+    return __builtin_amdgcn_raw_buffer_load_b128(resource_, offset, 0, kNonTemporal);
+  }
   /// Read again by other blocks.
   JAXATOR_DEVICE Vector load(u32 offset) const { return __builtin_amdgcn_raw_buffer_load_b128(resource_, offset, 0, 0); }
   JAXATOR_DEVICE void store(u32 offset, Vector v) const { __builtin_amdgcn_raw_buffer_store_b128(v, resource_, offset, 0, 0); }

@@ -26,8 +26,8 @@ JAXATOR_DEVICE float wave_sum(float x) {
   return broadcast(add_moved<kBroadcast31, 0xc>(add_moved<kBroadcast15, 0xa>(row_sum(x))), 63);
 }
 
-/// Sums of N values over the `waves` (up to 16) waves of a block; every thread gets them. All threads of the block take part, unless
-/// there is one wave: a block may then hold several rows, one for each wave.
+/// Sums of N values over the `waves` (up to 16) waves of a block; every thread gets them. All threads of the block take part,
+/// unless there is one wave: a block may then hold several rows, one for each wave.
 template <int N> class BlockSum {
  public:
   /// One barrier a call is enough: calls take turns between two buffers, and a slow wave may still read those of the call before.

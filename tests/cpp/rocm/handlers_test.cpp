@@ -1,5 +1,5 @@
-/// The FFI handlers of libjaxator_xla.so for platform ROCM, called as XLA calls them, with the emulator where the run time looks for
-/// libamdhip64; and the handlers that run the same kernels in programs for CPUs.
+/// The FFI handlers of libjaxator_xla.so for platform ROCM, called as XLA calls them, with the emulator where the run time looks
+/// for libamdhip64; and the handlers that run the same kernels in programs for CPUs.
 #include <dlfcn.h>
 
 #include "jaxator/rms_norm.h"

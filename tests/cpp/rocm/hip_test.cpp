@@ -225,10 +225,12 @@ TEST_P(HipFaults, AreErrorsThatNameTheKernelAndTheLine) {
   EXPECT_EQ(hipGetLastError(), hipErrorLaunchFailure);
 }
 
-constexpr Fault kFaults[] = {{"race", "race"}, {"past_the_end", "bounds"}, {"uninitialised", "uninitialised"}, {"missing_wait", "wait"}};
+constexpr Fault kFaults[] = {
+    {"race", "race"}, {"past_the_end", "bounds"}, {"uninitialised", "uninitialised"}, {"missing_wait", "wait"}};
 INSTANTIATE_TEST_SUITE_P(Every, HipFaults, ::testing::Combine(::testing::ValuesIn(kDevices), ::testing::ValuesIn(kFaults)),
                          [](const auto& info) {
-                           return std::string(std::get<1>(info.param).kernel) + (std::get<0>(info.param) == 0 ? "_gfx942" : "_gfx950");
+                           return std::string(std::get<1>(info.param).kernel) +
+                                  (std::get<0>(info.param) == 0 ? "_gfx942" : "_gfx950");
                          });
 
 }  // namespace

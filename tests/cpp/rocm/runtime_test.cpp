@@ -29,7 +29,8 @@ TEST_F(RocmModule, DevicesAreDescribed) {
   EXPECT_EQ(rocm_device_architecture(1), RocmArchitecture::gfx950);
   EXPECT_EQ(rocm_device_architecture(1), RocmArchitecture::gfx950);
   EXPECT_THROW(rocm_device_architecture(2), RocmError);
-  EXPECT_EQ(error_of([] { rocm_architecture("gfx90a:sramecc+"); }), "architecture=gfx90a: this build has kernels for gfx942, gfx950");
+  EXPECT_EQ(error_of([] { rocm_architecture("gfx90a:sramecc+"); }),
+            "architecture=gfx90a: this build has kernels for gfx942, gfx950");
   EXPECT_EQ(error_of([] { rocm_architecture(""); }), "architecture=: this build has kernels for gfx942, gfx950");
 }
 
@@ -172,7 +173,8 @@ TEST(RocmDriver, WhatIsMissingIsNamed) {
   rocm::use_driver("libm.so.6");
   EXPECT_EQ(rocm_problem().find("libm.so.6 lacks hipGetErrorName; "), 0u);
   EXPECT_TRUE(rocm_devices().empty());
-  EXPECT_EQ(error_of([] { Kernel(test_kernels, "scale").on({.prepare_only = true}); }).find("HIP cannot be used: libm.so.6 lacks"), 0u);
+  EXPECT_EQ(
+      error_of([] { Kernel(test_kernels, "scale").on({.prepare_only = true}); }).find("HIP cannot be used: libm.so.6 lacks"), 0u);
   rocm::use_driver("/nonexistent/libamdhip64.so");
   EXPECT_NE(rocm_problem().find("/nonexistent/libamdhip64.so"), std::string::npos);
   rocm::use_driver(JAXATOR_HIP_EMULATOR);
