@@ -69,6 +69,7 @@ def draw(rows: Iterable[tuple[Row, dict[str, Any]]], path: Path) -> None:
             position += 1
     axes.axvline(1, color="black", linewidth=1)
     axes.set_yticks(range(position), labels, fontsize=7)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlabel("time of the fastest peer / time of Jaxator")
     figure.tight_layout()
