@@ -1,7 +1,5 @@
 #include "src/ffi/ffi.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -25,18 +23,6 @@ struct Job {
   }
 };
 
-/// A worker that is woken on the caller's core waits there for a time slice (3 ms) while other cores idle, and since a thread is
-/// woken where it ran last, it does so in every call: a third of the processes on two cores were slow for life (rms_norm
-/// 4096x4096 in 5.6 ms instead of 3.1). So a worker that finds itself there moves away, once.
-void leave_core(int core) {
-  if (sched_getcpu() != core) return;
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  cpu_set_t others = allowed;
-  CPU_CLR(core, &others);
-  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
-}
-
 }  // namespace
 
 void XlaExecutor::parallel_for(int64_t tasks, int64_t slots, TaskRef body) {
@@ -48,12 +34,7 @@ void XlaExecutor::parallel_for(int64_t tasks, int64_t slots, TaskRef body) {
     return;
   }
   auto job = std::make_shared<Job>(body, tasks, slots);
-  const int core = sched_getcpu();
-  for (int64_t i = 0; i < helpers; i++)
-    pool_.Schedule([job, core] {
-      leave_core(core);
-      job->run();
-    });
+  for (int64_t i = 0; i < helpers; i++) pool_.Schedule([job] { job->run(); });
   job->run();
   // Every task is taken by now; wait only for those that are running, never for a worker to be scheduled.
   for (int64_t done; (done = job->done.load(std::memory_order_acquire)) < tasks;) job->done.wait(done, std::memory_order_acquire);
