@@ -19,6 +19,9 @@ g++ g++
 clang-22 clang++-22
 lld-22 ld.lld-22
 llvm-22 llvm-symbolizer-22
+llvm-22-dev /usr/lib/llvm-22/lib/libLLVMAMDGPUDisassembler.a
+libzstd-dev /usr/include/zstd.h
+zlib1g-dev /usr/include/zlib.h
 libclang-rt-22-dev /usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.tsan-x86_64.a
 clang-format-22 clang-format-22
 ccache ccache

@@ -13,7 +13,7 @@ function(numeric_variant name compiler)
   set(library "${CMAKE_CURRENT_BINARY_DIR}/numeric/libnumeric_${name}.so")
   add_custom_command(OUTPUT "${library}"
     COMMAND ${compiler} -std=c++20 -Wall -Wextra -fPIC -fvisibility=hidden -ffp-contract=fast ${ARGN} "-I${CMAKE_SOURCE_DIR}"
-            -MD -MF "${library}.d" -c "${CMAKE_CURRENT_SOURCE_DIR}/numeric_abi.cpp" -o "${library}.o"
+            -MD -MF "${library}.d" -MT "${library}" -c "${CMAKE_CURRENT_SOURCE_DIR}/numeric_abi.cpp" -o "${library}.o"
     COMMAND ${compiler} -shared "${library}.o" -o "${library}"
     DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/numeric_abi.cpp" DEPFILE "${library}.d"
     COMMENT "Building libnumeric_${name}.so" VERBATIM)
