@@ -69,8 +69,13 @@ template <class T> void divide_fmas(Wave& w, const Instruction& i) {
   read_source(w, i, 3, 2, c, written);
   const u64 flags = w.scalar64(kVcc);
   for (int l = 0; l < kLanes; l++) {
-    out[l] = std::fma(a[l], b[l], c[l]);
-    if (lane_in(flags, l)) out[l] = std::ldexp(out[l], L::exponent(c[l]) > L::bias ? L::scale : -L::scale);
+    if (!lane_in(flags, l)) {
+      out[l] = std::fma(a[l], b[l], c[l]);
+      continue;
+    }
+    // Sum and scaling are rounded once, or quotients that are denormals would not come out right. The product is exact here.
+    const T factor = std::ldexp(T(1), L::exponent(c[l]) > L::bias ? L::scale : -L::scale);
+    out[l] = static_cast<T>((static_cast<__float128>(a[l]) * b[l] + c[l]) * factor);
   }
   write_result(w, i, out, written);
 }
