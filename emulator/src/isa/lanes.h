@@ -124,7 +124,7 @@ template <class T> struct IsExact<Exact<T>> : std::true_type {};
 template <auto function> constexpr u32 traits_of() {
   using S = Signature<decltype(function)>;
   using R = typename S::Result;
-  u32 traits = S::is_float ? kSourceModifiers : 0;
+  u32 traits = S::is_float ? u32{kSourceModifiers} : 0;
   if constexpr (std::is_same_v<R, float>) traits |= kClamp | kOutputModifier;
   if constexpr (std::is_same_v<R, double>) traits |= kClamp | kDouble;
   if constexpr (std::is_same_v<R, f16>) traits |= kClamp | kOutputModifier;
@@ -146,6 +146,7 @@ template <auto function> void each_lane(Wave& w, const Instruction& i) {
   }(std::make_index_sequence<S::count>());
 }
 
+/// A >> in a lambda that is written here has to stand in parentheses: g++ 12 ends the template arguments with it.
 template <auto function> Entry lanes(u32 traits = 0, Detail detail = {}) {
   return {each_lane<function>, Class::vector_alu, traits | traits_of<function>(), detail};
 }

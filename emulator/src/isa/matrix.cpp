@@ -232,7 +232,7 @@ void add_matrix(Table& t) {
   for (const Named& named : named_forms()) {
     Entry entry{.execute = multiply_accumulate<float>,
                 .unit = Class::matrix,
-                .traits = traits | (named.form.scaled ? kOpSel : 0),
+                .traits = traits | (named.form.scaled ? u32{kOpSel} : 0),
                 .detail = {.index = index++},
                 .prepare = check_broadcast};
     if (named.form.a == Element::f64) entry.execute = multiply_accumulate<double>, entry.traits |= kDouble;

@@ -112,7 +112,7 @@ template <class T> void add_logic(Table& t, const std::string& bits) {
   t.add("s_xnor" + bits, with_scc<[](T a, T b) { return ~(a ^ b); }>());
   constexpr u32 mask = sizeof(T) * 8 - 1;
   t.add("s_lshl" + bits, with_scc<[](T a, u32 b) { return a << (b & mask); }>());
-  t.add("s_lshr" + bits, with_scc<[](T a, u32 b) { return a >> (b & mask); }>());
+  t.add("s_lshr" + bits, with_scc<[](T a, u32 b) { return (a >> (b & mask)); }>());
   t.add("s_bfm" + bits, plain<[](u32 a, u32 b) { return ((T{1} << (a & mask)) - 1) << (b & mask); }>());
 }
 
@@ -127,15 +127,15 @@ template <class T> T extract(T a, u32 b) {
 }
 
 void add_shifts(Table& t) {
-  t.add("s_ashr_i32", with_scc<[](i32 a, u32 b) { return a >> (b & 31); }>());
-  t.add("s_ashr_i64", with_scc<[](i64 a, u32 b) { return a >> (b & 63); }>());
+  t.add("s_ashr_i32", with_scc<[](i32 a, u32 b) { return (a >> (b & 31)); }>());
+  t.add("s_ashr_i64", with_scc<[](i64 a, u32 b) { return (a >> (b & 63)); }>());
   t.add("s_bfe_u32", with_scc<[](u32 a, u32 b) { return extract(a, b); }>());
   t.add("s_bfe_i32", with_scc<[](i32 a, u32 b) { return extract(a, b); }>());
   t.add("s_bfe_u64", with_scc<[](u64 a, u32 b) { return extract(a, b); }>());
   t.add("s_bfe_i64", with_scc<[](i64 a, u32 b) { return extract(a, b); }>());
   t.add("s_pack_ll_b32_b16", plain<[](u32 a, u32 b) { return (a & 0xFFFF) | b << 16; }>());
   t.add("s_pack_lh_b32_b16", plain<[](u32 a, u32 b) { return (a & 0xFFFF) | (b & 0xFFFF0000); }>());
-  t.add("s_pack_hh_b32_b16", plain<[](u32 a, u32 b) { return a >> 16 | (b & 0xFFFF0000); }>());
+  t.add("s_pack_hh_b32_b16", plain<[](u32 a, u32 b) { return (a >> 16 | (b & 0xFFFF0000)); }>());
 }
 
 // ---- bits ------------------------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ void add_vector_compare(Table& t) {
                                 {"u32", compare<u32>, false}, {"i64", compare<i64>, false},  {"u64", compare<u64>, false}};
   for (const bool writes_exec : {false, true}) {
     const std::string prefix = writes_exec ? "v_cmpx_" : "v_cmp_";
-    const u32 traits = (writes_exec ? kCmpx : 0) | kOpSel;
+    const u32 traits = (writes_exec ? u32{kCmpx} : 0) | kOpSel;
     for (const Type& type : kTypes) {
       const auto add = [&](const char* condition, u8 number) {
         const u32 modifiers = type.is_float ? kSourceModifiers | kClamp : 0;  // clamp only asks for an exception flag

@@ -102,8 +102,8 @@ void add_32_bit_logic(Table& t) {
   t.add("v_or3_b32", lanes<[](u32 a, u32 b, u32 c) { return a | b | c; }>());
   t.add("v_lshl_or_b32", lanes<[](u32 a, u32 b, u32 c) { return (a << (b & 31)) | c; }>());
   t.add("v_lshlrev_b32", lanes<[](u32 a, u32 b) { return b << (a & 31); }>());
-  t.add("v_lshrrev_b32", lanes<[](u32 a, u32 b) { return b >> (a & 31); }>());
-  t.add("v_ashrrev_i32", lanes<[](u32 a, i32 b) { return b >> (a & 31); }>());
+  t.add("v_lshrrev_b32", lanes<[](u32 a, u32 b) { return (b >> (a & 31)); }>());
+  t.add("v_ashrrev_i32", lanes<[](u32 a, i32 b) { return (b >> (a & 31)); }>());
   t.add("v_bfrev_b32", lanes<[](u32 a) { return reverse(a); }>());
   t.add("v_bfe_u32", lanes<[](u32 a, u32 b, u32 c) { return extract(a, b, c); }>());
   t.add("v_bfe_i32", lanes<[](u32 a, u32 b, u32 c) { return extract_signed(a, b, c); }>());
@@ -151,8 +151,8 @@ void add_16_bit(Table& t) {
 
 void add_64_bit(Table& t) {
   t.add("v_lshlrev_b64", lanes<[](u32 a, u64 b) { return b << (a & 63); }>());
-  t.add("v_lshrrev_b64", lanes<[](u32 a, u64 b) { return b >> (a & 63); }>());
-  t.add("v_ashrrev_i64", lanes<[](u32 a, i64 b) { return b >> (a & 63); }>());
+  t.add("v_lshrrev_b64", lanes<[](u32 a, u64 b) { return (b >> (a & 63)); }>());
+  t.add("v_ashrrev_i64", lanes<[](u32 a, i64 b) { return (b >> (a & 63)); }>());
   t.add("v_lshl_add_u64", lanes<[](u64 a, u32 b, u64 c) { return (a << (b & 7)) + c; }>());
 }
 
