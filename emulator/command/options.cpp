@@ -59,10 +59,11 @@ template <class T> T number(const std::string& option, const std::string& text) 
   return value;
 }
 
-void read_axes(const std::string& option, const std::string& text, uint32_t (&axes)[3]) {
+void read_axes(const std::string& option, const std::string& text, Extent& axes) {
   const std::vector<std::string> parts = split(text, ',');
   if (parts.size() > 3) refuse(option, text, "at most three numbers");
-  for (size_t k = 0; k < 3; k++) axes[k] = k < parts.size() ? number<uint32_t>(option, parts[k]) : 1;
+  axes = {};
+  for (size_t k = 0; k < parts.size(); k++) axes[static_cast<int>(k)] = number<uint32_t>(option, parts[k]);
 }
 
 unsigned read_checks(const std::string& text) {
@@ -183,7 +184,7 @@ void read_option(Options& options, const std::string& option, const std::string&
 Options parse(const std::vector<std::string>& words) {
   Options options;
   options.launch.checks = kAllChecks;
-  options.launch.block[0] = 64;
+  options.launch.block.x = 64;
   for (size_t k = 0; k < words.size(); k++) {
     const std::string& word = words[k];
     if (word == "--help" || word == "-h")

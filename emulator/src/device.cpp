@@ -128,7 +128,7 @@ Report Device::launch(const CodeObject& code, std::string_view kernel_name, std:
                     packet.arguments,
                     reinterpret_cast<u64>(&packet),
                     lds_bytes,
-                    static_cast<int>((u64{options.block[0]} * options.block[1] * options.block[2] + kLanes - 1) / kLanes),
+                    static_cast<int>((options.block.count() + kLanes - 1) / kLanes),
                     findings};
   {
     std::lock_guard lock(implementation_->mutex);

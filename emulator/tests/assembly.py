@@ -52,8 +52,16 @@ def kernel_text(
 ) -> str:
     """An assembly kernel. s[0:1] is the address of its arguments, s2 the number of the workgroup, v0 the thread."""
     head = f".text\n.globl {name}\n.p2align 8\n.type {name},@function\n{name}:\n"
-    end = KERNEL_END.format(name=name, lds=lds, argument_bytes=argument_bytes, scratch=scratch, has_scratch=int(scratch > 0),
-                            registers=registers, accumulators_at=accumulators_at, directives=directives)  # fmt: skip
+    end = KERNEL_END.format(
+        name=name,
+        lds=lds,
+        argument_bytes=argument_bytes,
+        scratch=scratch,
+        has_scratch=int(scratch > 0),
+        registers=registers,
+        accumulators_at=accumulators_at,
+        directives=directives,
+    )
     return f"{head}{body}\n s_endpgm\n.L{name}_end:\n.size {name}, .L{name}_end-{name}\n{end}"
 
 
@@ -193,6 +201,11 @@ class Batch:
         return got, report
 
 
+def on_each_architecture(cases: Mapping[str, Case]) -> list[tuple[str, str]]:
+    """The parameters (name, architecture) of a test of all cases."""
+    return [(name, architecture) for name, case in cases.items() for architecture in case.architectures]
+
+
 @functools.cache
 def _batch(module: str, architecture: str) -> Batch | Exception:
     try:
@@ -210,10 +223,9 @@ def run_case(module: str, name: str, architecture: str) -> dict[str, Array]:
 
 
 # Words that integer instructions treat specially, and others.
-WORDS = np.array([0, 1, 2, 3, 7, 8, 15, 16, 24, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000,
-    0x7FFFFF, 0x800000,
-                  0xFFFFFF, 0x1000000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, 0x12345678],
-                  np.uint32)  # fmt: skip
+_SPECIAL = """0 1 2 3 7 8 f 10 18 1f 20 21 3f 40 7f 80 ff 100 7fff 8000 ffff 10000 7fffff 800000 ffffff 1000000
+  7fffffff 80000000 80000001 fffffffe ffffffff 12345678"""
+WORDS = np.array([int(word, 16) for word in _SPECIAL.split()], np.uint32)
 
 
 def words(seed: int) -> Array:

@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,12 +68,9 @@ class Code:
 
     def __init__(self, image: bytes) -> None:
         self.handle = ctypes.c_void_p(_call("load", image, ctypes.c_size_t(len(image))))
+        weakref.finalize(self, _library().jaxator_emulator_unload, self.handle)
         self.info: dict[str, Any] = json.loads(_call("describe", self.handle))
         self.architecture: str = self.info["architecture"]
-
-    def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            _library().jaxator_emulator_unload(self.handle)
 
     def unknown(self, kernel: str) -> list[str]:
         return _call("unknown_instructions", self.handle, kernel.encode()).decode().split()

@@ -45,19 +45,35 @@ def as_register(bytes_: Array, is_signed: bool = False) -> Array:
     return (np.where(is_signed & (value >> bits - 1 & 1 != 0), value - (1 << bits), value) & M32).astype(np.uint32)
 
 
-def half(value: Array, high: bool) -> Array:
-    return (BEFORE & 0xFFFF) | value << np.uint32(16) if high else (BEFORE & 0xFFFF0000) | value & 0xFFFF
+def half(value: Array, high: bool, before: Array = BEFORE) -> Array:
+    return (before & 0xFFFF) | value << np.uint32(16) if high else (before & 0xFFFF0000) | value & 0xFFFF
 
 
 # name: bytes, signed, part of the register ("", "low", "high")
-NARROW = {"ubyte": (1, False, ""), "sbyte": (1, True, ""), "ushort": (2, False, ""), "sshort": (2, True, ""),
+NARROW = {
+    "ubyte": (1, False, ""),
+    "sbyte": (1, True, ""),
+    "ushort": (2, False, ""),
+    "sshort": (2, True, ""),
     "ubyte_d16": (1, False, "low"),
-          "ubyte_d16_hi": (1, False, "high"), "sbyte_d16": (1, True, "low"), "sbyte_d16_hi": (1, True, "high"),
-          "short_d16": (2, False, "low"),
-          "short_d16_hi": (2, False, "high")}  # fmt: skip
-LDS_NARROW = {"u8": "ubyte", "i8": "sbyte", "u16": "ushort", "i16": "sshort", "u8_d16": "ubyte_d16",
-    "u8_d16_hi": "ubyte_d16_hi", "i8_d16": "sbyte_d16",
-              "i8_d16_hi": "sbyte_d16_hi", "u16_d16": "short_d16", "u16_d16_hi": "short_d16_hi"}  # fmt: skip
+    "ubyte_d16_hi": (1, False, "high"),
+    "sbyte_d16": (1, True, "low"),
+    "sbyte_d16_hi": (1, True, "high"),
+    "short_d16": (2, False, "low"),
+    "short_d16_hi": (2, False, "high"),
+}
+LDS_NARROW = {
+    "u8": "ubyte",
+    "i8": "sbyte",
+    "u16": "ushort",
+    "i16": "sshort",
+    "u8_d16": "ubyte_d16",
+    "u8_d16_hi": "ubyte_d16_hi",
+    "i8_d16": "sbyte_d16",
+    "i8_d16_hi": "sbyte_d16_hi",
+    "u16_d16": "short_d16",
+    "u16_d16_hi": "short_d16_hi",
+}
 STORES = {"byte": (1, 0), "byte_d16_hi": (1, 16), "short": (2, 0), "short_d16_hi": (2, 16)}
 OFFSETS = (LANE * np.uint32(12) + np.uint32(3)) % 2048  # unaligned
 EVEN = LANE * np.uint32(16) + np.uint32(64)

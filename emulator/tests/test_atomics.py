@@ -8,7 +8,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from assembly import LANES, Case, join_pairs, split_pairs, words
+from assembly import LANES, Case, join_pairs, on_each_architecture, split_pairs, words
 from emulator import ARCHITECTURES, Array
 from memory_cases import (
     BUFFER,
@@ -139,9 +139,19 @@ for stem, (old, new, after) in FLOATS.items():
     )
 
 # The same in LDS. Lane k works on element k.
-LDS_INTEGER = {"add_u": "add", "sub_u": "sub", "inc_u": "inc", "dec_u": "dec", "min_i": "smin", "max_i": "smax",
-    "min_u": "umin", "max_u": "umax", "and_b": "and", "or_b": "or",
-               "xor_b": "xor"}  # fmt: skip
+LDS_INTEGER = {
+    "add_u": "add",
+    "sub_u": "sub",
+    "inc_u": "inc",
+    "dec_u": "dec",
+    "min_i": "smin",
+    "max_i": "smax",
+    "min_u": "umin",
+    "max_u": "umax",
+    "and_b": "and",
+    "or_b": "or",
+    "xor_b": "xor",
+}
 
 
 def add_lds_atomic(
@@ -212,7 +222,6 @@ for stem in ("f16", "bf16"):
     add_lds_atomic("pk_add", stem, 32, old, after, {"v4": new}, "v4")
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_atomics(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from assembly import LANES, Case, run_case, split_pairs, words
-from emulator import ARCHITECTURES, Array
+from assembly import LANES, Case, on_each_architecture, run_case, split_pairs, words
+from emulator import Array
 from floats import F16, F32, F64, Format, Signalling, inputs
 
 FLOAT: dict[str, Callable[..., bool]] = {
@@ -125,8 +125,7 @@ CASES["modifiers"] = Case(
 EXPECTED["modifiers"] = {"vcc": absolute}
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_compare(name: str, architecture: str) -> None:
     got = run_case(__name__, name, architecture)
     for register, value in EXPECTED[name].items():

@@ -20,6 +20,8 @@ HAZARDS = {
         5,
         "EXEC",
     ),
+    "swap": ("v_mov_b32_e32 v2, v0\n v_mov_b32_e32 v3, v0\n{nops} v_permlane32_swap_b32_e32 v2, v3", 2, "v3"),
+    "exec_and_swap": ("v_cmpx_eq_u32_e32 v0, v0\n{nops} v_permlane16_swap_b32_e32 v0, v1", 4, "EXEC"),
     "transcendental": ("v_rcp_f32_e32 v2, v0\n{nops} v_add_f32_e32 v3, v2, v2", 1, "transcendental"),
     "part": (
         "v_mov_b32_e32 v2, 0\n s_nop 3\n v_mov_b32_sdwa v2, v0 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0\n"
@@ -50,12 +52,16 @@ HAZARDS = {
 }
 
 
+ONLY_GFX950 = {"swap", "exec_and_swap"}
+
+
 @pytest.mark.parametrize("name", HAZARDS)
 def test_hazard(name: str) -> None:
     text, needed, part = HAZARDS[name]
+    architecture = "gfx950" if name in ONLY_GFX950 else "gfx942"
     for given in range(needed + 1):
         nops = f" s_nop {given - 1}\n" if given else ""
-        report = run(START + " " + text.format(nops=nops) + "\n s_nop 15\n", lds=256, words=1024, checks=1)
+        report = run(START + " " + text.format(nops=nops) + "\n s_nop 15\n", architecture, lds=256, words=1024, checks=1)
         if given < needed:
             finding = only(report)
             assert finding["kind"] == "hazard" and part in finding["message"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from assembly import LANES, words
+from assembly import LANES, on_each_architecture, words
 from emulator import ARCHITECTURES, Array
 from memory_cases import (
     BEFORE,
@@ -157,10 +157,15 @@ for name, count in {"dword": 4, "dwordx3": 12, "dwordx4": 16}.items():
         **inputs,
     )
 outside = np.where(LANE % 4 == 0, np.uint32(0xFFFF00), OFFSETS // 4 * 4)
-lds("buffer_load_dword lds out of range",
+lds(
+    "buffer_load_dword lds out of range",
     f"{BUFFER.format(records='0x1000')}buffer_load_dword v29, s[20:23], 0 offen lds\n s_waitcnt vmcnt(0)\n"
     f" v_lshlrev_b32_e32 v28, 2, v28\n ds_read_b32 v0, v28 offset:256",
-    {"v0": np.where(LANE % 4 == 0, 0, as_register(at(OFFSETS // 4 * 4, 4)))}, v28=LANE, v29=outside, m0=256)  # fmt: skip
+    {"v0": np.where(LANE % 4 == 0, 0, as_register(at(OFFSETS // 4 * 4, 4)))},
+    v28=LANE,
+    v29=outside,
+    m0=256,
+)
 
 
 # ---- transposing reads of gfx950 -------------------------------------------------------------------------------------
@@ -196,7 +201,6 @@ for bits in (16, 8, 6, 4):
     )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_lds(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

@@ -93,9 +93,15 @@ for cbsz, abid in ((1, 0), (1, 1), (2, 1), (2, 3), (3, 6), (4, 13)):
     )
 layout = LAYOUTS["32x32x1_2b_f32"]
 a, b, c = values(np.float32, (2, 32, 1), 1), values(np.float32, (2, 32, 1), 2), np.zeros((2, 32, 32), np.float32)
-PATTERNS: dict[int, Callable[[int], int]] = {1: lambda k: k % 32, 2: lambda k: 32 + k % 32, 3: lambda k: (k + 16) % 64,
-    4: lambda k: k % 16, 5: lambda k: 16 + k % 16,
-                                             6: lambda k: 32 + k % 16, 7: lambda k: 48 + k % 16}  # fmt: skip
+PATTERNS: dict[int, Callable[[int], int]] = {
+    1: lambda k: k % 32,
+    2: lambda k: 32 + k % 32,
+    3: lambda k: (k + 16) % 64,
+    4: lambda k: k % 16,
+    5: lambda k: 16 + k % 16,
+    6: lambda k: 32 + k % 16,
+    7: lambda k: 48 + k % 16,
+}
 for blgp, lane_of in PATTERNS.items():
     lanes = b.reshape(64)[[lane_of(k) for k in range(64)]]
     add(f"blgp:{blgp}", "f32_32x32x1_2b_f32", layout, a, b, c, product(a, lanes.reshape(2, 32, 1), c), f" blgp:{blgp}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from assembly import LANES, words
-from emulator import ARCHITECTURES
+from assembly import LANES, on_each_architecture, words
 from memory_cases import (
     BEFORE,
     BUFFER,
@@ -84,6 +83,7 @@ for name, (count, shift) in STORES.items():
             [VALUE[lane] >> np.uint32(shift)], np.uint32
         ).view(np.uint8)[:count]
     add(f"global store_{name}", f"global_store_{name} v29, v4, s[10:11] offset:8", {}, after, v29=EVEN, v4=VALUE)
+    add(f"flat store_{name}", f"{FLAT}flat_store_{name} v[30:31], v4 offset:8", {}, after, v29=EVEN, v4=VALUE)
     add(
         f"buffer store_{name}",
         f"{BUFFER.format(records='0x1000')}buffer_store_{name} v4, v29, s[20:23], 0 offen offset:8",
@@ -157,6 +157,11 @@ add(
 )
 add("s_load_dwordx8", "s_load_dwordx8 s[24:31], s[10:11], 0x0", {f"s{24 + k}": W[k] for k in range(8)})
 add("s_load_dwordx16", "s_load_dwordx16 s[24:39], s[10:11], 0x40", {f"s{24 + k}": W[16 + k] for k in range(16)})
+for count, suffix in ((1, ""), (2, "x2"), (8, "x8"), (16, "x16")):
+    span = "s24" if count == 1 else f"s[24:{23 + count}]"
+    loaded = {f"s{24 + k}": W[8 + k] if 32 + 4 * k < 72 else np.uint32(0) for k in range(count)}
+    text = f"{BUFFER.format(records=72)}s_buffer_load_dword{suffix} {span}, s[20:23], 0x20"
+    add(f"s_buffer_load_dword{suffix}", text, loaded)
 add(
     "s_buffer_load",
     f"{BUFFER.format(records=40)}s_buffer_load_dwordx4 s[24:27], s[20:23], 0x20",
@@ -164,7 +169,6 @@ add(
 )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_memory(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

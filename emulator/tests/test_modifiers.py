@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from assembly import LANES, Case, run_case, words
-from emulator import ARCHITECTURES, Array
+from assembly import LANES, Case, on_each_architecture, run_case, words
+from emulator import Array
 
 A, B, BEFORE = words(1), words(2), words(3)
 ALL_LANES = (1 << LANES) - 1
@@ -145,8 +145,7 @@ CASES["comparison"] = Case(
 EXPECTED["comparison"] = {"s20": np.full(LANES, 0xFFFFFFFF, np.uint32), "s21": np.full(LANES, 0xFFFFFFFF, np.uint32)}
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_modifier(name: str, architecture: str) -> None:
     got = run_case(__name__, name, architecture)
     for register, value in EXPECTED[name].items():

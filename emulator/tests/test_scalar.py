@@ -321,6 +321,12 @@ add(
 )
 add("s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, 4)", {}, ("s20",), {"s20": 0xF})  # denormals are kept
 add(
+    "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s16\n s_nop 2\n s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, 4)",
+    {"s16": 0xFFFFFFFE},
+    ("s20",),
+    {"s20": 0xE},
+)
+add(
     "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n s_nop 2\n s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, 4)",
     {},
     ("s20",),
@@ -333,11 +339,30 @@ add(
     {"s20": 1},
 )
 add(
+    "s_getpc_b64 s[16:17]\n s_add_u32 s16, s16, 16\n s_addc_u32 s17, s17, 0\n s_swappc_b64 s[18:19], s[16:17]\n s_branch 2\n"
+    " s_mov_b32 s20, 5\n s_setpc_b64 s[18:19]",
+    {"s20": 1},
+    ("s20",),
+    {"s20": 5},
+)
+add(
     "s_call_b64 s[16:17], 1\n s_branch 2\n s_mov_b32 s20, 5\n s_setpc_b64 s[16:17]\n s_nop 0",
     {"s20": 1},
     ("s20",),
     {"s20": 5},
 )
+# Nothing that a kernel could see.
+WITHOUT_EFFECT = """v_nop, s_nop 3, s_sleep 1, s_setprio 2, s_sethalt 0, s_setkill 0, s_wakeup, s_ttracedata, s_sendmsg 4,
+  s_incperflevel 1, s_decperflevel 1, s_icache_inv, s_dcache_inv, s_dcache_wb, s_dcache_inv_vol, s_dcache_wb_vol, ds_nop,
+  s_cbranch_cdbgsys 1, s_cbranch_cdbguser 1, v_clrexcp"""
+for text in map(str.strip, WITHOUT_EFFECT.split(",")):
+    state = {"scc": 1, "vcc": 0x123456789, "exec": 0xFF00FF, "m0": 7, "s20": 3}
+    add(f"{text}\n s_add_u32 s20, s20, 0\n s_cmp_eq_u32 s20, 3", state, tuple(state), state)
+# Time goes on.
+for clock in ("s_memtime", "s_memrealtime"):
+    later = f"{clock} s[16:17]\n s_nop 3\n {clock} s[18:19]\n s_waitcnt lgkmcnt(0)\n s_cmp_lt_u32 s16, s18\n"
+    later += " s_cselect_b32 s20, 1, 0"
+    add(later, {"s20": 0}, ("s20",), {"s20": 1})
 for condition, taken in [
     ("scc0", {"scc": 0}),
     ("scc1", {"scc": 1}),
@@ -358,13 +383,13 @@ for condition, taken in [
     add(f"s_cbranch_{condition} 1\n s_mov_b32 s20, 5", other | {"s20": 1}, ("s20",), {"s20": 5})
 
 
-MNEMONICS = sorted({name.split(" ")[0] for name in CASES})
+MNEMONICS = sorted({name.split()[0] for name in CASES})
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("mnemonic", MNEMONICS)
 def test_scalar(mnemonic: str, architecture: str) -> None:
-    for name in (name for name in CASES if name.split(" ")[0] == mnemonic):
+    for name in (name for name in CASES if name.split()[0] == mnemonic):
         got = run_case(__name__, name, architecture)
         for register, value in EXPECTED[name].items():
             result = int(got[register]) if register in ("exec", "vcc") else int(got[register][0])

@@ -23,6 +23,9 @@ from conversion_cases import (
 )
 from emulator import ARCHITECTURES, Array
 
+# NaN and overflow are among what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
+
 # ---- stochastic rounding ---------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from assembly import Case, split_pairs
-from emulator import ARCHITECTURES
+from assembly import Case, on_each_architecture, split_pairs
 from float_cases import (
     SOURCES,
     FloatTable,
@@ -63,9 +62,12 @@ for stem in ("v_rcp", "v_rsq", "v_sqrt"):
 
 # Cube maps.
 CUBE = np.array([[1, 2, 3], [1, 2, -3], [1, 3, 2], [1, -3, 2], [3, 1, 2], [-3, 1, 2], [2, 2, 2], [-2, 2, 1]], np.float32)
-FACES = {"v_cubeid_f32": [4, 5, 2, 3, 0, 1, 4, 2], "v_cubema_f32": [6, -6, 6, -6, 6, -6, 4, 4],
+FACES = {
+    "v_cubeid_f32": [4, 5, 2, 3, 0, 1, 4, 2],
+    "v_cubema_f32": [6, -6, 6, -6, 6, -6, 4, 4],
     "v_cubesc_f32": [1, -1, 1, 1, -2, 2, 2, -2],
-         "v_cubetc_f32": [-2, -2, 2, -2, -1, -1, -2, 1]}  # fmt: skip
+    "v_cubetc_f32": [-2, -2, 2, -2, -1, -1, -2, 1],
+}
 for name, values in FACES.items():
     CASES[name] = Case(f"{name} v0, v1, v2, v3", {f"v{k + 1}": np.tile(CUBE[:, k], 8) for k in range(3)})
     CHECKS[name] = (F32, "v0", [int(v) for v in np.tile(np.array(values, np.float32), 8).view(np.uint32)], 0)
@@ -128,7 +130,6 @@ CHECKS["v_trig_preop_f64"] = (
 )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_transcendental(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

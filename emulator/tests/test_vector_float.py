@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from assembly import Case
+from assembly import Case, on_each_architecture
 from emulator import ARCHITECTURES
 from float_cases import (
     BEFORE,
@@ -172,9 +172,14 @@ for modifier, factor in (("", 1), (" mul:2", 2), (" mul:4", 4), (" div:2", Fract
 
 # Half precision: halves by op_sel, constants, packing.
 add("v_add_f16 scalar constant", "v_add_f16_e32 v0, 0.5, v2", F16, [F16.encode(total(Fraction(1, 2), b)) for b in Q])
-add("v_fma_f16 op_sel", "v_fma_f16 v0, v20, v21, v3 op_sel:[1,1,0,1]", F16,
+add(
+    "v_fma_f16 op_sel",
+    "v_fma_f16 v0, v20, v21, v3 op_sel:[1,1,0,1]",
+    F16,
     [F16.encode(total(product(a, b), c)) << 16 | 0x1234 for a, b, c in zip(P, Q, R, strict=True)],
-    v20=SOURCES[F16][0].astype(np.uint32) << 16, v21=SOURCES[F16][1].astype(np.uint32) << 16)  # fmt: skip
+    v20=SOURCES[F16][0].astype(np.uint32) << 16,
+    v21=SOURCES[F16][1].astype(np.uint32) << 16,
+)
 CASES["v_pack_b32_f16"] = Case("v_pack_b32_f16 v0, -v1, |v2|", registers(F16)[1])
 CHECKS["v_pack_b32_f16"] = (
     F32,
@@ -191,8 +196,11 @@ mixed = {
     "v0": BEFORE,
 }
 sums = [F32.encode(total(product(a, b), c)) for a, b, c in zip(A, Q, R, strict=True)]
-for name, codes in {"v_fma_mix_f32": sums, "v_fma_mixlo_f16": [F16.encode(F32.decode(s)) | 0xABCD0000 for s in sums],
-                    "v_fma_mixhi_f16": [F16.encode(F32.decode(s)) << 16 | 0x1234 for s in sums]}.items():  # fmt: skip
+for name, codes in {
+    "v_fma_mix_f32": sums,
+    "v_fma_mixlo_f16": [F16.encode(F32.decode(s)) | 0xABCD0000 for s in sums],
+    "v_fma_mixhi_f16": [F16.encode(F32.decode(s)) << 16 | 0x1234 for s in sums],
+}.items():
     CASES[name] = Case(f"{name} v0, v1, v2, v3 op_sel:[0,0,1] op_sel_hi:[0,1,1]", mixed)
     CHECKS[name] = (F32 if name.endswith("32") else F16, "v0", codes, 0)
 CASES["v_fma_mix_f32 modifiers"] = Case("v_fma_mix_f32 v0, -v1, |v2|, v3 op_sel:[0,0,1] op_sel_hi:[0,1,1]", mixed)
@@ -203,13 +211,34 @@ CHECKS["v_fma_mix_f32 modifiers"] = (
     0,
 )
 
+
+def fix_up(quotient: int, denominator: int, numerator: int) -> int:
+    sign = (denominator ^ numerator) & 0x8000
+    for code in (numerator, denominator):
+        if code & 0x7FFF > 0x7C00:
+            return code | 0x200
+    zeros, infinities = ([code & 0x7FFF == special for code in (denominator, numerator)] for special in (0, 0x7C00))
+    if all(zeros) or all(infinities):
+        return 0xFE00
+    return sign | (0x7C00 if zeros[0] or infinities[1] else 0 if zeros[1] or infinities[0] else quotient & 0x7FFF)
+
+
+fixed = [fix_up(*(int(code) for code in codes)) for codes in zip(*SOURCES[F16], strict=True)]
+add("v_div_fixup_f16", "v_div_fixup_f16 v0, v1, v2, v3", F16, [code | 0xABCD0000 for code in fixed])
+add("v_div_fixup_legacy_f16", "v_div_fixup_legacy_f16 v0, v1, v2, v3", F16, fixed)
+
 # Packed.
 S16 = [SOURCES[F16][k].astype(np.uint32) | SOURCES[F16][(k + 1) % 3].astype(np.uint32) << 16 for k in range(3)]
 H = [P, Q, R]
-PACKED = {"v_pk_add_f16": (total, 2), "v_pk_mul_f16": (product, 2), "v_pk_fma_f16": (ARITHMETIC["v_fma"], 3),
+PACKED = {
+    "v_pk_add_f16": (total, 2),
+    "v_pk_mul_f16": (product, 2),
+    "v_pk_fma_f16": (ARITHMETIC["v_fma"], 3),
     "v_pk_min_f16": (minimum, 2),
-          "v_pk_max_f16": (maximum, 2), "v_pk_minimum3_f16": (either(minimum), 3),
-          "v_pk_maximum3_f16": (either(maximum), 3)}  # fmt: skip
+    "v_pk_max_f16": (maximum, 2),
+    "v_pk_minimum3_f16": (either(minimum), 3),
+    "v_pk_maximum3_f16": (either(maximum), 3),
+}
 for name, (function, n) in PACKED.items():
     architectures = GFX950 if "mum3" in name else ARCHITECTURES
     low = [F16.encode(function(*values)) for values in zip(*H[:n], strict=True)]
@@ -278,7 +307,6 @@ for name, value in orders.items():
     CHECKS[name.split()[0]] = (F32, "v0", [int(v) for v in value.view(np.uint32)], 0)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_vector_float(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

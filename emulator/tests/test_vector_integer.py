@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from assembly import LANES
-from emulator import ARCHITECTURES
+from assembly import LANES, on_each_architecture
 from integer_cases import (
     BEFORE,
     M16,
@@ -206,7 +205,6 @@ add(
 )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_vector_integer(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

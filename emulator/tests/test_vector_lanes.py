@@ -7,8 +7,8 @@ import functools
 
 import numpy as np
 import pytest
-from assembly import LANES, join_pairs, split_pairs, words
-from emulator import ARCHITECTURES, Array
+from assembly import LANES, join_pairs, on_each_architecture, split_pairs, words
+from emulator import Array
 from integer_cases import (
     BEFORE,
     GFX950,
@@ -103,6 +103,11 @@ for name, is_signed in (("v_ashr_pk_i8_i32", True), ("v_ashr_pk_u8_i32", False))
 for name, bits in (("v_dot2c_i32_i16", 16), ("v_dot4c_i32_i8", 8), ("v_dot8c_i32_i4", 4)):
     add(name, f"{name} v0, v1, v2", {"v0": lanewise(dot(bits, True), A, B, BEFORE)})
 
+# Registers by index.
+indexed = "s_set_gpr_idx_on s16, gpr_idx(SRC0)\n s_nop 0\n v_mov_b32_e32 v0, v1\n s_set_gpr_idx_idx s17\n s_nop 0\n"
+indexed += " v_mov_b32_e32 v5, v1\n s_set_gpr_idx_mode gpr_idx(DST)\n s_nop 0\n v_mov_b32_e32 v5, v1\n s_set_gpr_idx_off"
+add("s_set_gpr_idx", indexed, {"v0": B, "v5": C, "v7": A, "m0": 0x8002}, s16=1, s17=2)
+
 # Carries.
 CARRY = 0xF0F0F0F00F0F0F0F
 IN = np.array([CARRY >> k & 1 for k in range(LANES)], np.uint32)
@@ -195,7 +200,6 @@ add(
 )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "architecture"), on_each_architecture(CASES))
 def test_vector_lanes(name: str, architecture: str) -> None:
     TABLE.check(__name__, name, architecture)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from assembly import Case, run_case
 from emulator import Array
 
@@ -24,8 +23,6 @@ class WordTable:
     def check(self, module: str, name: str, architecture: str) -> None:
         """Runs a case of the module's CASES, which are this table's. Memory has to hold what is expected, or what it did."""
         case = self.cases[name]
-        if architecture not in case.architectures:
-            pytest.skip("not on this architecture")
         start = None if case.memory is None else case.memory.copy()
         got = run_case(module, name, architecture)
         for register, value in self.expected[name].items():

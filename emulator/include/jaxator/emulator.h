@@ -129,9 +129,16 @@ class CodeObject {
   std::unique_ptr<Implementation> implementation_;
 };
 
+struct Extent {
+  uint32_t x = 1, y = 1, z = 1;
+  uint32_t& operator[](int axis) { return axis == 0 ? x : axis == 1 ? y : z; }
+  uint32_t operator[](int axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
+  uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
 struct LaunchOptions {
-  uint32_t grid[3] = {1, 1, 1};   // in workgroups
-  uint32_t block[3] = {1, 1, 1};  // in threads
+  Extent grid{};   // in workgroups
+  Extent block{};  // in threads
   uint32_t dynamic_lds_bytes = 0;
   unsigned checks = 0;
   uint64_t seed = 0;        // of the order of waves. One thread and one seed: one order.

@@ -15,7 +15,7 @@ u32 number_of_wave(const Wave& w, int wave) {
 std::string name_of_wave(u32 number, const LaunchState& launch) {
   const u64 group = (number - 1) / static_cast<u64>(launch.waves_per_group),
             wave = (number - 1) % static_cast<u64>(launch.waves_per_group);
-  const u32* grid = launch.options.grid;
+  const Extent& grid = launch.options.grid;
   return "wave " + std::to_string(wave) + " of workgroup (" + std::to_string(group % grid[0]) + "," +
          std::to_string(group / grid[0] % grid[1]) + "," + std::to_string(group / grid[0] / grid[1]) + ")";
 }

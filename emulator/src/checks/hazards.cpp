@@ -15,6 +15,8 @@ bool is_lane_access(const Instruction& i) {
   return i.name == "v_readlane_b32" || i.name == "v_writelane_b32" || i.name == "v_readfirstlane_b32";
 }
 
+bool is_lane_swap(const Instruction& i) { return i.name.starts_with("v_permlane"); }
+
 /// Part of a register: its write is not forwarded to the next instruction.
 bool writes_part(const Instruction& i) {
   return i.unit == Class::vector_alu &&
@@ -102,7 +104,7 @@ void Hazards::check_scalars(const Instruction& i) {
 void Hazards::check_special(const Instruction& i) {
   const auto by_valu = [] { return "EXEC was written by a vector instruction"; };
   if (i.dpp.used) require(exec_by_valu_, 5, by_valu);
-  if (is_lane_access(i) || i.unit == Class::matrix) require(exec_by_valu_, 4, by_valu);
+  if (is_lane_access(i) || is_lane_swap(i) || i.unit == Class::matrix) require(exec_by_valu_, 4, by_valu);
   const bool reads_m0 =
       i.has(kToLds) || i.name.starts_with("s_movrel") || i.name == "s_sendmsg" || (i.unit == Class::lds && i.has(kReadsM0));
   if (reads_m0) require(m0_by_salu_, 1, [] { return "M0 was written"; });
@@ -125,6 +127,7 @@ void Hazards::check_vector_source(const Instruction& i, u16 reg, int operand) {
     require(matrix.at, is_memory(i) ? after_matrix(matrix, 3, 9, 18) : after_matrix(matrix, 3, 6, 11),
             written("by a matrix instruction"));
   if (i.unit != Class::vector_alu) return;
+  if (is_lane_swap(i)) require(history.by_valu, 2, written("by a vector instruction"));
   if (i.dpp.used && operand == (i.has(kTwoResults) ? 2 : 1)) require(history.by_valu, 2, written("by a vector instruction"));
   if (i.name == "v_readlane_b32" || i.name == "v_readfirstlane_b32")
     require(history.by_valu, 1, written("by a vector instruction"));

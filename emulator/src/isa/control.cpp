@@ -150,7 +150,10 @@ void index_on(Wave& w, const Instruction& i) {
   w.scalar[kM0] = (w.scalar[kM0] & 0xFFFF0F00) | (read_scalar(w, i.operand(0)) & 255) | u32{i.index_mode} << 12;
 }
 void index_off(Wave& w, const Instruction&) { w.index_mode = 0; }
-void index_mode(Wave& w, const Instruction& i) { w.index_mode = i.index_mode; }
+void index_mode(Wave& w, const Instruction& i) {
+  w.index_mode = i.index_mode;
+  w.scalar[kM0] = (w.scalar[kM0] & 0xFFFF0FFF) | u32{i.index_mode} << 12;
+}
 void set_index(Wave& w, const Instruction& i) { w.scalar[kM0] = (w.scalar[kM0] & ~255u) | (read_scalar(w, i.operand(0)) & 255); }
 
 /// The first operand of the text, which has more than the parser of operands takes.
@@ -180,7 +183,7 @@ void add_registers(Table& t) {
   add("s_setreg_imm32_b32", set_register_from_literal, kNoResult, nullptr);
   add("s_set_gpr_idx_on", index_on, kNoResult | kReadsM0 | kWritesM0, take_index_mode_of_sopc);
   add("s_set_gpr_idx_off", index_off, kNoResult, nullptr);
-  add("s_set_gpr_idx_mode", index_mode, kNoResult, take_index_mode_of_sopp);
+  add("s_set_gpr_idx_mode", index_mode, kNoResult | kReadsM0 | kWritesM0, take_index_mode_of_sopp);
   t.add("s_set_gpr_idx_idx", {set_index, Class::scalar_alu, kNoResult | kReadsM0 | kWritesM0});
 }
 

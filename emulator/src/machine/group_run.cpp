@@ -91,12 +91,12 @@ void step(Wave& w, const Instruction& i) {
 
 GroupRun::GroupRun(LaunchState& launch, u64 index, SpareWaves& spare) : launch_(launch) {
   const LaunchOptions& options = launch.options;
-  const u32 threads = options.block[0] * options.block[1] * options.block[2];
+  const u32 threads = static_cast<u32>(options.block.count());
   group_.launch = &launch;
   group_.index = index;
-  group_.id[0] = static_cast<u32>(index % options.grid[0]);
-  group_.id[1] = static_cast<u32>(index / options.grid[0] % options.grid[1]);
-  group_.id[2] = static_cast<u32>(index / options.grid[0] / options.grid[1]);
+  group_.id[0] = static_cast<u32>(index % options.grid.x);
+  group_.id[1] = static_cast<u32>(index / options.grid.x % options.grid.y);
+  group_.id[2] = static_cast<u32>(index / options.grid.x / options.grid.y);
   group_.lds.assign(launch.lds_bytes, kUnwritten & 255);
   group_.random = mix(options.seed ^ mix(index));
   if ((options.checks & ~kTrace) != 0 || (launch.checks(kTrace) && index == options.traced_workgroup))
@@ -114,7 +114,7 @@ GroupRun::GroupRun(LaunchState& launch, u64 index, SpareWaves& spare) : launch_(
 
 void GroupRun::set_up(Wave& w, u32 first_thread, u32 threads) {
   const KernelDescriptor& kernel = launch_.kernel;
-  const u32* block = launch_.options.block;
+  const Extent& block = launch_.options.block;
   const auto clear = [&](int first, u32 count) { std::fill_n(&w.vector[first][0], count * kLanes, kUnwritten); };
   clear(0, kernel.info.vector_registers);
   clear(kFirstAccumulator, kernel.info.accumulation_registers);

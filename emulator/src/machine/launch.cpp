@@ -21,8 +21,7 @@ constexpr u64 kLaterTurn = 50'000;
 
 class Workers {
  public:
-  explicit Workers(LaunchState& launch)
-      : launch_(launch), total_(u64{launch.options.grid[0]} * launch.options.grid[1] * launch.options.grid[2]) {
+  explicit Workers(LaunchState& launch) : launch_(launch), total_(launch.options.grid.count()) {
     if (launch.options.time_limit_s > 0)
       deadline_ =
           Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(launch.options.time_limit_s));
@@ -181,7 +180,7 @@ void check_launch(const KernelDescriptor& kernel, Architecture architecture, siz
     if (options.block[k] == 0 || options.block[k] > 1024)
       refuse(kernel, std::string("block.") + kAxes[k], options.block[k], "must be from 1 to 1024");
   }
-  const u64 threads = u64{options.block[0]} * options.block[1] * options.block[2];
+  const u64 threads = options.block.count();
   if (threads > kernel.info.max_threads)
     refuse(kernel, "threads in a block", threads,
            "the kernel was compiled for at most " + std::to_string(kernel.info.max_threads));
@@ -207,7 +206,7 @@ std::vector<u64> lay_out_arguments(const KernelDescriptor& kernel, std::span<con
       if (hidden.type == std::string("hidden_block_count") + kAxes[k]) value = options.grid[k];
       if (hidden.type == std::string("hidden_group_size") + kAxes[k]) value = options.block[k];
     }
-    if (hidden.type == "hidden_grid_dims") value = options.grid[2] > 1 ? 3 : options.grid[1] > 1 ? 2 : 1;
+    if (hidden.type == "hidden_grid_dims") value = options.grid.z > 1 ? 3 : options.grid.y > 1 ? 2 : 1;
     if (hidden.type == "hidden_dynamic_lds_size") value = options.dynamic_lds_bytes;
     if (hidden.type == "hidden_private_base") value = kPrivateAperture;
     if (hidden.type == "hidden_shared_base") value = kSharedAperture;

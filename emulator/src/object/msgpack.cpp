@@ -54,69 +54,45 @@ Message map(Cursor& in, u64 size, int depth) {
   return message;
 }
 
-/// The types whose first byte says nothing but the type, 0xC0 to 0xDF.
-Message parse_by_type(Cursor& in, u8 type, int depth) {
+/// A size of 1, 2 or 4 bytes: `width` 0, 1 or 2.
+u64 take_size(Cursor& in, int width) {
+  if (width == 0) return take_big_endian<u8>(in);
+  return width == 1 ? u64{take_big_endian<u16>(in)} : u64{take_big_endian<u32>(in)};
+}
+
+Message parse_number(Cursor& in, u8 type) {
   switch (type) {
-    case 0xC0:
-      return {};
-    case 0xC2:
-    case 0xC3:
-      return number(type & 1, Message::Type::boolean);
-    case 0xC4:
-      return skip(in, take_big_endian<u8>(in));
-    case 0xC5:
-      return skip(in, take_big_endian<u16>(in));
-    case 0xC6:
-      return skip(in, take_big_endian<u32>(in));
-    case 0xC7:
-      return skip(in, u64{take_big_endian<u8>(in)} + 1);
-    case 0xC8:
-      return skip(in, u64{take_big_endian<u16>(in)} + 1);
-    case 0xC9:
-      return skip(in, u64{take_big_endian<u32>(in)} + 1);
-    case 0xCA:
-      return skip(in, 4);
-    case 0xCB:
-      return skip(in, 8);
     case 0xCC:
       return number(take_big_endian<u8>(in));
     case 0xCD:
       return number(take_big_endian<u16>(in));
     case 0xCE:
       return number(take_big_endian<u32>(in));
-    case 0xCF:
-      return number(take_big_endian<i64>(in));
     case 0xD0:
       return number(take_big_endian<i8>(in));
     case 0xD1:
       return number(take_big_endian<i16>(in));
     case 0xD2:
       return number(take_big_endian<i32>(in));
-    case 0xD3:
-      return number(take_big_endian<i64>(in));
-    case 0xD4:
-    case 0xD5:
-    case 0xD6:
-    case 0xD7:
-    case 0xD8:
-      return skip(in, (u64{1} << (type - 0xD4)) + 1);
-    case 0xD9:
-      return text(in, take_big_endian<u8>(in));
-    case 0xDA:
-      return text(in, take_big_endian<u16>(in));
-    case 0xDB:
-      return text(in, take_big_endian<u32>(in));
-    case 0xDC:
-      return list(in, take_big_endian<u16>(in), depth);
-    case 0xDD:
-      return list(in, take_big_endian<u32>(in), depth);
-    case 0xDE:
-      return map(in, take_big_endian<u16>(in), depth);
-    case 0xDF:
-      return map(in, take_big_endian<u32>(in), depth);
     default:
-      fail("metadata: no MessagePack value begins with byte ", hex(type));
+      return number(take_big_endian<i64>(in));
   }
+}
+
+/// The types whose first byte says nothing but the type, 0xC0 to 0xDF.
+Message parse_by_type(Cursor& in, u8 type, int depth) {
+  const auto within = [type](u8 first, u8 last) { return first <= type && type <= last; };
+  if (type == 0xC0) return {};
+  if (within(0xC2, 0xC3)) return number(type & 1, Message::Type::boolean);
+  if (within(0xC4, 0xC6)) return skip(in, take_size(in, type - 0xC4));      // bytes
+  if (within(0xC7, 0xC9)) return skip(in, take_size(in, type - 0xC7) + 1);  // extensions
+  if (within(0xCA, 0xCB)) return skip(in, type == 0xCA ? 4 : 8);            // floats
+  if (within(0xCC, 0xD3)) return parse_number(in, type);
+  if (within(0xD4, 0xD8)) return skip(in, (u64{1} << (type - 0xD4)) + 1);
+  if (within(0xD9, 0xDB)) return text(in, take_size(in, type - 0xD9));
+  if (within(0xDC, 0xDD)) return list(in, take_size(in, type - 0xDC + 1), depth);
+  if (within(0xDE, 0xDF)) return map(in, take_size(in, type - 0xDE + 1), depth);
+  fail("metadata: no MessagePack value begins with byte ", hex(type));
 }
 
 Message parse(Cursor& in, int depth) {

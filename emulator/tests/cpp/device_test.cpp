@@ -7,13 +7,8 @@ namespace jaxator::emulator::testing {
 namespace {
 
 constexpr int kCount = 1000;
-constexpr LaunchOptions kOptions{.grid = {4}, .block = {256}, .checks = kAllChecks, .threads = 2, .time_limit_s = 2};
-
 LaunchOptions one_dimensional(uint32_t groups, uint32_t threads) {
-  LaunchOptions options = kOptions;
-  options.grid[0] = groups, options.grid[1] = options.grid[2] = 1;
-  options.block[0] = threads, options.block[1] = options.block[2] = 1;
-  return options;
+  return {.grid = {groups}, .block = {threads}, .checks = kAllChecks, .threads = 2, .time_limit_s = 2};
 }
 
 struct Sum {

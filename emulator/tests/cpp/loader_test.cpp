@@ -106,6 +106,32 @@ TEST(Loader, RandomCode) {
   }
 }
 
+TEST(Msgpack, EveryType) {
+  const std::vector<uint8_t> bytes = {
+      0xDC, 0,    16,  // a list of:
+      0x7F, 0xE0, 0xCC, 200,  0xCD, 1,    2,    0xCE, 1,    0,    0,
+      0,    0xCF, 0,    0,    0,    1,    0,    0,    0,    0,     // 127, -32, 200, 258, 2^24, 2^32
+      0xD0, 0xFF, 0xD1, 0xFF, 0xFE, 0xD2, 0xFF, 0xFF, 0xFF, 0xFD,  // -1, -2, -3
+      0xD3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFC,        // -4
+      0xC0, 0xC3,                                                  // nothing, true
+      0xC4, 2,    9,    9,    0xD5, 1,    9,    9,                 // bytes, an extension
+      0xA2, 'a',  'b',  0xD9, 1,    'c',                           // two texts
+  };
+  std::vector<uint8_t> with_rest = bytes;
+  with_rest.insert(with_rest.end(), {0xDE, 0, 1, 0xA1, 'k', 0xCB, 0, 0, 0, 0, 0, 0, 0, 0});
+  with_rest[2] = 17;
+  const Message message = parse_message(Bytes(with_rest, "test"));
+  ASSERT_EQ(message.list.size(), 17u);
+  const int64_t numbers[] = {127, -32, 200, 258, 1 << 24, int64_t{1} << 32, -1, -2, -3, -4};
+  for (size_t k = 0; k < std::size(numbers); k++) EXPECT_EQ(message.list[k].number, numbers[k]);
+  EXPECT_EQ(message.list[10].type, Message::Type::nothing);
+  EXPECT_EQ(message.list[11].type, Message::Type::boolean);
+  EXPECT_EQ(message.list[14].text, "ab");
+  EXPECT_EQ(message.list[15].text, "c");
+  EXPECT_NE(message.list[16].find("k"), nullptr);
+  EXPECT_EQ(parse_message(Bytes(bytes, "test")).list.size(), 16u);
+}
+
 TEST(Msgpack, RandomBytes) {
   Random random(4);
   int parsed = 0;

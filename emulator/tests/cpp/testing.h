@@ -9,6 +9,12 @@
 
 #include "jaxator/emulator.h"
 
+namespace jaxator::emulator {
+
+inline void PrintTo(Architecture architecture, std::ostream* out) { *out << name(architecture); }
+
+}  // namespace jaxator::emulator
+
 namespace jaxator::emulator::testing {
 
 inline constexpr Architecture kArchitectures[] = {Architecture::gfx942, Architecture::gfx950};

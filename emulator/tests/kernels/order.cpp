@@ -8,7 +8,8 @@ KERNEL(256) void order(u32 GLOBAL* counter, u32 GLOBAL* seen) {
   }
 }
 
-// Wave 3 writes and raises a flag in LDS, the other waves wait for it. Atomic loads and stores would be plain instructions in LDS.
+// Wave 3 writes and raises a flag in LDS, the other waves wait for it. Atomic loads and stores would be plain instructions in
+// LDS.
 static SHARED u32 flag, value;
 KERNEL(256) void spin_in_group(u32 GLOBAL* out) {
   if (thread() == 0) flag = 0;
