@@ -147,3 +147,26 @@ def choose(entries: tuple[tuple[str | None, Blob], ...]) -> tuple[dict[str, Blob
         else:
             refused[platform] = [f"blob has {names}: say which the program is for with jaxator.target(...)"]
     return chosen, refused
+
+
+def choose_emulated(
+    entries: tuple[tuple[str | None, Blob], ...], architecture: str
+) -> tuple[dict[str, Blob], dict[str, list[str]]]:
+    """As `choose` for a named AMD architecture: its binary serves ROCm, and programs for CPUs on the emulator."""
+    if architecture not in _targets.EMULATED:
+        known = ", ".join(map(repr, _targets.EMULATED))
+        raise ValueError(f"call_kernel: implementation={architecture!r}: must be None, {known}")
+    able = [blob for name, blob in entries if name == architecture or (name is None and blob.platform == "rocm")]
+    if not able:
+        names = ", ".join(str(name) for name, _ in entries)
+        return {}, {"rocm": [f"implementation={architecture!r}: blob has {names}"]}
+    refused = {"cuda": [f"implementation={architecture!r} was named"]}
+    chosen = {"rocm": able[-1], "cpu": able[-1]}
+    if (missing := _targets.emulation_refusal()) is not None:
+        refused["cpu"] = [missing]
+        del chosen["cpu"]
+    wanted = _targets.known_architecture("rocm")
+    if wanted not in (None, architecture):
+        refused["rocm"] = [f"implementation={architecture!r}: the program is lowered for {wanted}"]
+        del chosen["rocm"]
+    return chosen, refused

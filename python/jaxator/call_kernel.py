@@ -49,6 +49,8 @@ class KernelCall:
     vmap_method: str | None
     batch: Shape = ()
     """Extents that `vmap` has put in front, outermost first."""
+    emulated: str | None = None
+    """The architecture whose binary programs for CPUs run on the emulator."""
 
     def partition_rule(self, operands: Sequence[Any]) -> _partition.Rule | None:
         """For whole operands."""
@@ -65,13 +67,14 @@ class KernelCall:
             return _ffi.vary(_ffi.varying_axes(*operands), *zeros)
         attributes = self._attributes(tuple(a.shape for a in operands), tuple(r.shape for r in results))
 
-        def branch(blob: _blob.Blob) -> Callable[..., Any]:
+        def branch(platform: str, blob: _blob.Blob) -> Callable[..., Any]:
             return functools.partial(
                 _ffi.call, "call_kernel", results, input_output_aliases=dict(self.aliases), blob=blob.text, hash=blob.hash,
-                name=self.name, **attributes,
+                name=self.name, target=self.emulated if blob.platform == "rocm" and platform == "cpu" else platform,
+                **attributes,
             )  # fmt: skip
 
-        branches = {platform: branch(blob) for platform, blob in self.blobs}
+        branches = {platform: branch(platform, blob) for platform, blob in self.blobs}
         otherwise = "blob has kernels for " + ", ".join(branches)
         return _dispatch.only("call_kernel", branches, dict(self.refused), otherwise, *operands)
 
@@ -280,7 +283,7 @@ def _check_aliases(
 def call_kernel(
     blob: bytes | Mapping[str, bytes], name: str, *operands: ArrayLike, out_shape: Any, grid: Any, block: Any,
     shared_bytes: Any = 0, cluster: Any = None, scalars: Any = (), input_output_aliases: Mapping[int, int] | None = None,
-    sharding_rule: str | None = None, vmap_method: str | None = None,
+    sharding_rule: str | None = None, vmap_method: str | None = None, implementation: str | None = None,
 ) -> Any:  # fmt: skip
     """Calls a kernel from a binary.
 
@@ -314,6 +317,8 @@ def call_kernel(
       vmap_method: as `jax.ffi.ffi_call`: "sequential" (also "sequential_unrolled") calls the kernel once for each element,
         "broadcast_all" once with a new leading axis on every array, "expand_dims" with one of size 1 where an operand has
         none (and is not aliased); None refuses vmap.
+      implementation: "gfx942" or "gfx950": that architecture's HSACO, on ROCm devices and, run by the emulator with all its
+        checks, in programs for CPUs. None: what serves the platform.
 
     Returns:
       Arrays in the structure of out_shape. If all of them are empty, the kernel is not called.
@@ -331,7 +336,10 @@ def call_kernel(
         raise ValueError(f"call_kernel: name={name!r}: must be the name of a kernel")
     if vmap_method not in VMAP_METHODS:
         raise ValueError(f"call_kernel: vmap_method={vmap_method!r}: must be one of {', '.join(map(repr, VMAP_METHODS))}")
-    blobs, refused = _blob.choose(_blob.parse(blob))
+    if implementation is None:
+        blobs, refused = _blob.choose(_blob.parse(blob))
+    else:
+        blobs, refused = _blob.choose_emulated(_blob.parse(blob), implementation)
     leaves, tree = jax.tree.flatten(out_shape)
     if not leaves or not all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves):
         raise TypeError(f"call_kernel: out_shape={out_shape!r}: must be a jax.ShapeDtypeStruct, or a pytree of them")
@@ -347,7 +355,7 @@ def call_kernel(
         blobs=tuple(blobs.items()), refused=tuple((p, tuple(r)) for p, r in refused.items()), name=name, results=results,
         grid=_frozen(grid), block=_frozen(block), cluster=_frozen(cluster), shared_bytes=_frozen(shared_bytes),
         scalars=scalars if callable(scalars) else _bits(scalars), aliases=tuple(sorted(aliases.items())), rule=sharding_rule,
-        vmap_method=vmap_method,
+        vmap_method=vmap_method, emulated=implementation,
     )  # fmt: skip
     return jax.tree.unflatten(tree, _run(call, arrays))
 

@@ -8,6 +8,7 @@
 #include "src/runtime/blob.h"
 #include "src/runtime/cpu_blob.h"
 #include "src/runtime/cuda/launch.h"
+#include "src/runtime/rocm/launch.h"
 
 namespace jaxator::ffi {
 namespace {
@@ -110,6 +111,27 @@ void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
                {arguments.data(), {bytes.data(), arrays.count + call.scalars.size()}});
 }
 
+void run(const CallKernel& call, Arrays& arrays, const RocmStream& stream) {
+  const rocm::Function* function = rocm::find_function(call.hash, call.name, stream);
+  if (function == nullptr) {
+    if (!stream.prepare_only)
+      throw RocmError("kernel " + call.name + " is not loaded on device " + std::to_string(stream.device) +
+                      ": it was not prepared");
+    function = &rocm::load_function(call.hash, call.contents(), call.name, stream);
+  }
+  // As for CUDA; HIP cannot tell what a kernel takes.
+  std::array<void*, kMostArguments> arguments;
+  for (size_t i = 0; i < arrays.count; i++) arguments[i] = &arrays.data[i];
+  for (size_t i = 0; i < call.scalars.size(); i++) arguments[arrays.count + i] = address_of_scalar(call, i);
+  rocm::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes)};
+  for (int i = 0; i < 3; i++) {
+    require(call.cluster[i] == 1, "cluster=" + std::to_string(call.cluster[i]) + ": this GPU has no clusters, must be 1");
+    geometry.grid[i] = call.grid[i];
+    geometry.block[i] = static_cast<int>(call.block[i]);
+  }
+  rocm::launch(*function, call.name.c_str(), geometry, stream, arguments.data());
+}
+
 template <class Target> void execute(Call& call, Target& target) {
   const CallKernel kernel(call.attributes);
   Arrays arrays(call, kernel.scalars.size());
@@ -120,16 +142,4 @@ template <class Target> void execute(Call& call, Target& target) {
 }  // namespace jaxator::ffi
 
 JAXATOR_FFI_HANDLER(call_kernel, jaxator::ffi::check, jaxator::ffi::execute)
-
-/// Registered for ROCm: programs with HSACO blobs can be lowered and exported by this build, not run.
-JAXATOR_C_API XLA_FFI_Error* jaxator_call_kernel_rocm(XLA_FFI_CallFrame* frame) {
-  static const auto* handler =
-      xla::ffi::Ffi::Bind()
-          .Attrs()
-          .To([](xla::ffi::Dictionary) {
-            return xla::ffi::Error(xla::ffi::ErrorCode::kUnimplemented,
-                                   "jaxator: call_kernel: this build cannot run HSACO kernels (it has no ROCm run time)");
-          })
-          .release();
-  return handler->Call(frame);
-}
+JAXATOR_FFI_ROCM_HANDLER(call_kernel, jaxator::ffi::execute)
