@@ -24,6 +24,7 @@ struct CallKernel {
   Numbers grid, block, cluster;
   int64_t shared_bytes;
   Numbers scalars, scalar_bytes;  // bits in the low bytes of each number
+  Numbers order;                  // which array or scalar the kernel's argument k is; empty: all, in their order
 
   explicit CallKernel(const Attributes& a)
       : blob(a.get<std::string_view>("blob")),
@@ -34,7 +35,8 @@ struct CallKernel {
         cluster(a.get<Numbers>("cluster")),
         shared_bytes(a.get<int64_t>("shared_bytes")),
         scalars(a.get<Numbers>("scalars")),
-        scalar_bytes(a.get<Numbers>("scalar_bytes")) {}
+        scalar_bytes(a.get<Numbers>("scalar_bytes")),
+        order(a.get_or<Numbers>("order", Numbers(nullptr, 0))) {}
 
   std::string contents() const { return blob_contents(blob, hash); }
 };
@@ -57,6 +59,8 @@ void check(const Attributes& attributes) {
   for (int64_t bytes : call.scalar_bytes)
     require(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8,
             "scalar of " + std::to_string(bytes) + " bytes: must be 1, 2, 4 or 8");
+  require(call.order.size() <= kMostArguments,
+          std::to_string(call.order.size()) + " arguments: must be at most " + std::to_string(kMostArguments));
 }
 
 /// Addresses of all arrays, operands first.
@@ -72,17 +76,39 @@ struct Arrays {
   }
 };
 
-void* address_of_scalar(const CallKernel& call, size_t i) { return const_cast<int64_t*>(&call.scalars[i]); }
+/// What the kernel is called with: addresses of arrays (CPU), or of what holds an array's address (GPU), and of scalars.
+struct Arguments {
+  std::array<void*, kMostArguments> address;
+  std::array<int, kMostArguments> bytes;  // of what is there
+  size_t count = 0;
+
+  Arguments(const CallKernel& call, Arrays& arrays, bool on_gpu) {
+    const auto add = [&](size_t i) {
+      const bool is_array = i < arrays.count;
+      const size_t scalar = i - arrays.count;
+      bytes[count] = is_array ? int{sizeof(void*)} : static_cast<int>(call.scalar_bytes[scalar]);
+      address[count++] = !is_array ? const_cast<int64_t*>(&call.scalars[scalar]) : on_gpu ? &arrays.data[i] : arrays.data[i];
+    };
+    const size_t all = arrays.count + call.scalars.size();
+    if (call.order.size() == 0) {
+      for (size_t i = 0; i < all; i++) add(i);
+      return;
+    }
+    for (int64_t i : call.order) {
+      require(i >= 0 && i < static_cast<int64_t>(all),
+              "order has " + std::to_string(i) + ": must be one of " + std::to_string(all) + " arrays and scalars");
+      add(static_cast<size_t>(i));
+    }
+  }
+};
 
 void run(const CallKernel& call, Arrays& arrays, Executor& executor) {
   CpuKernel kernel = find_cpu_kernel(call.hash, call.name);
   // XLA runs no initialize stage on CPUs.
   if (kernel == nullptr) kernel = load_cpu_kernel(call.hash, call.contents(), call.name);
-  std::array<void*, kMostArguments> arguments;
-  std::copy_n(arrays.data.begin(), arrays.count, arguments.begin());
-  for (size_t i = 0; i < call.scalars.size(); i++) arguments[arrays.count + i] = address_of_scalar(call, i);
+  Arguments arguments(call, arrays, /*on_gpu=*/false);
   const int64_t grid[] = {call.grid[0], call.grid[1], call.grid[2]};
-  run_cpu_kernel(kernel, call.name.c_str(), arguments.data(), grid, executor);
+  run_cpu_kernel(kernel, call.name.c_str(), arguments.address.data(), grid, executor);
 }
 
 void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
@@ -93,14 +119,7 @@ void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
                       ": it was not prepared");
     function = &cuda::load_function(call.hash, call.contents(), call.name, stream.device);
   }
-  // The driver takes the address of every argument: for an array that of its address.
-  std::array<void*, kMostArguments> arguments;
-  std::array<int, kMostArguments> bytes;
-  for (size_t i = 0; i < arrays.count; i++) arguments[i] = &arrays.data[i], bytes[i] = sizeof(void*);
-  for (size_t i = 0; i < call.scalars.size(); i++) {
-    arguments[arrays.count + i] = address_of_scalar(call, i);
-    bytes[arrays.count + i] = static_cast<int>(call.scalar_bytes[i]);
-  }
+  Arguments arguments(call, arrays, /*on_gpu=*/true);
   cuda::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes)};
   for (int i = 0; i < 3; i++) {
     geometry.grid[i] = call.grid[i];
@@ -108,7 +127,7 @@ void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
     geometry.cluster[i] = static_cast<int>(call.cluster[i]);
   }
   cuda::launch(*function, call.name.c_str(), geometry, stream,
-               {arguments.data(), {bytes.data(), arrays.count + call.scalars.size()}});
+               {arguments.address.data(), {arguments.bytes.data(), arguments.count}});
 }
 
 void run(const CallKernel& call, Arrays& arrays, const RocmStream& stream) {
@@ -119,17 +138,15 @@ void run(const CallKernel& call, Arrays& arrays, const RocmStream& stream) {
                       ": it was not prepared");
     function = &rocm::load_function(call.hash, call.contents(), call.name, stream);
   }
-  // As for CUDA; HIP cannot tell what a kernel takes.
-  std::array<void*, kMostArguments> arguments;
-  for (size_t i = 0; i < arrays.count; i++) arguments[i] = &arrays.data[i];
-  for (size_t i = 0; i < call.scalars.size(); i++) arguments[arrays.count + i] = address_of_scalar(call, i);
+  // HIP cannot tell what a kernel takes, so the sizes of the arguments are not checked.
+  Arguments arguments(call, arrays, /*on_gpu=*/true);
   rocm::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes)};
   for (int i = 0; i < 3; i++) {
     require(call.cluster[i] == 1, "cluster=" + std::to_string(call.cluster[i]) + ": this GPU has no clusters, must be 1");
     geometry.grid[i] = call.grid[i];
     geometry.block[i] = static_cast<int>(call.block[i]);
   }
-  rocm::launch(*function, call.name.c_str(), geometry, stream, arguments.data());
+  rocm::launch(*function, call.name.c_str(), geometry, stream, arguments.address.data());
 }
 
 template <class Target> void execute(Call& call, Target& target) {

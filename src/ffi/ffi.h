@@ -29,6 +29,10 @@ class Attributes {
     if (value.has_error()) throw Error(std::string("attribute ") + name + " is missing or has another type");
     return *value;
   }
+  /// For an attribute that came later than the first version of the call.
+  template <class T> T get_or(const char* name, T otherwise) const {
+    return dictionary_.contains(name) ? get<T>(name) : otherwise;
+  }
 
  private:
   const xla::ffi::Dictionary& dictionary_;

@@ -14,6 +14,7 @@
 #include <shared_mutex>
 #include <tuple>
 
+#include "jaxator/cpu.h"
 #include "jaxator/types.h"
 #include "src/numeric/denormals.h"
 
@@ -107,10 +108,24 @@ CpuKernel find_cpu_kernel(std::string_view hash, std::string_view name) {
   return it == c.kernels.end() ? nullptr : it->second;
 }
 
+/// A shared object that says in `const char jaxator_isa[]` what it was compiled for is refused where this machine cannot run it;
+/// a program may have been exported on another one.
+void check_instruction_set(void* object) {
+  const auto* needed = static_cast<const char*>(dlsym(object, "jaxator_isa"));
+  if (needed == nullptr) return;
+  std::string supported;
+  for (const CpuIsa isa : cpu_supported()) {
+    if (std::strcmp(needed, name_of(isa)) == 0) return;
+    supported += std::string(supported.empty() ? "" : ", ") + name_of(isa);
+  }
+  throw UnsupportedError("blob: compiled for " + std::string(needed) + ": this machine runs " + supported);
+}
+
 CpuKernel load_cpu_kernel(std::string_view hash, std::string_view bytes, const std::string& name) {
   Cache& c = cache();
   std::unique_lock lock(c.mutex);
   void* object = open_object(std::string(hash), bytes);
+  check_instruction_set(object);
   const auto kernel = reinterpret_cast<CpuKernel>(dlsym(object, name.c_str()));
   if (kernel == nullptr) fail("the shared object has no function " + name + " (it must be extern \"C\" and visible)");
   c.kernels.emplace(std::tuple(hash, name), kernel);

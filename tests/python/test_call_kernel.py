@@ -266,6 +266,23 @@ def test_the_example_of_the_documentation(tmp_path, monkeypatch):
     exec(example, {})
 
 
+@pytest.mark.parametrize("needed, runs", {"x86-64-v3": True, "x86-64-v99": False}.items())
+def test_an_object_for_another_cpu_is_refused(tmp_path, needed, runs):
+    source = tmp_path / "one.c"
+    source.write_text(
+        f'const char jaxator_isa[] = "{needed}";\nvoid one(void *const *a, const long *g, const long *b) {{ *(float *)a[0] = 1; }}'
+    )
+    cc = cases.compiler() or pytest.skip("no C compiler")
+    subprocess.run([cc, "-O1", "-fPIC", "-shared", source, "-o", tmp_path / "one.so"], check=True)
+    blob = (tmp_path / "one.so").read_bytes()
+    run = functools.partial(jxt.call_kernel, blob, "one", out_shape=S((1,), np.float32), grid=1, block=1)
+    if runs:
+        assert run() == 1
+    else:
+        with pytest.raises(jax.errors.JaxRuntimeError, match=f"compiled for {needed}: this machine runs x86-64-v3"):
+            jax.block_until_ready(run())
+
+
 def test_threads_share_one_load():
     """Objects nobody has loaded, called for the first time by several threads together."""
     objects = [cases.shared_object() + b"\0" * (i + 1) for i in range(3)]
