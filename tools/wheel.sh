@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 linker=-fuse-ld=lld
 defines=(
   JAXATOR_XLA_INCLUDE="$PWD/.cache/xla-include" CMAKE_CXX_COMPILER=clang++-22 CMAKE_CXX_COMPILER_LAUNCHER=ccache
-  CMAKE_SHARED_LINKER_FLAGS=$linker CMAKE_MODULE_LINKER_FLAGS=$linker
+  CMAKE_SHARED_LINKER_FLAGS=$linker CMAKE_MODULE_LINKER_FLAGS=$linker JAXATOR_BUILD_EMULATOR=ON
 )
 mkdir -p build
 rm -f dist/jaxator-*.whl

@@ -113,6 +113,15 @@ JAXATOR_HIP const char* jaxator_emulator_report();
 /// takes the next), and the seconds after which a launch is given up (0: never). threads: 0 for all of the machine.
 JAXATOR_HIP void jaxator_emulator_configure(unsigned checks, unsigned long long seed, int threads, double time_limit_s);
 
+/// Launches run only `count` workgroups from `first` on (in the order of the grid's axes, x first) until it is called again; 0,
+/// 0: all. For arrays whose whole grid would take too long.
+JAXATOR_HIP void jaxator_emulator_run_part(unsigned long long first, unsigned long long count);
+
 /// Lets kernels of one device use host memory, as hipHostRegister does for all. initialised=0: reads before writes are reported.
 JAXATOR_HIP hipError_t jaxator_emulator_map(int device, void* address, size_t bytes, int initialised);
 JAXATOR_HIP hipError_t jaxator_emulator_unmap(int device, void* address);
+
+/// Keeps every launch from now on in the folder, as it begins; null: no longer. Launch N is N.json (kernel, architecture, grid,
+/// block, dynamic_lds, memory), N.hsaco, N.arguments (the block of explicit arguments) and N.memoryK: what the arguments point
+/// to.
+JAXATOR_HIP hipError_t jaxator_emulator_record(const char* folder);

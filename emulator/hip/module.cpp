@@ -14,12 +14,14 @@ namespace hip = jaxator::hip_emulator;
 
 struct ihipModuleSymbol_t {
   std::shared_ptr<const CodeObject> code;
+  std::shared_ptr<const std::vector<uint8_t>> image;
   const KernelInfo* kernel;
   int device;
 };
 
 struct ihipModule_t {
   std::shared_ptr<const CodeObject> code;
+  std::shared_ptr<const std::vector<uint8_t>> image;
   int device;
   std::map<std::string, std::unique_ptr<ihipModuleSymbol_t>, std::less<>> functions;
 };
@@ -44,6 +46,7 @@ struct Settings {
   std::atomic<uint64_t> seed{0};
   std::atomic<int> threads{0};
   std::atomic<double> time_limit_s{0};
+  std::atomic<uint64_t> first_workgroup{0}, workgroups{0};
 };
 Settings settings;
 
@@ -118,6 +121,7 @@ std::vector<uint8_t> arguments_of(const KernelInfo& kernel, void** arguments, vo
 
 void launch(const ihipModuleSymbol_t& function, const emulator::LaunchOptions& options, void** arguments, void** extra) {
   const std::vector<uint8_t> block = arguments_of(*function.kernel, arguments, extra);
+  record({device(function.device), *function.image, block, function.kernel->name, options});
   const emulator::Report report = device(function.device).launch(*function.code, function.kernel->name, block, options);
   if (!report.clean()) throw Failure(hipErrorLaunchFailure, report.text());
 }
@@ -132,11 +136,19 @@ void jaxator_emulator_configure(unsigned checks, unsigned long long seed, int th
   hip::settings.time_limit_s = time_limit_s;
 }
 
+void jaxator_emulator_run_part(unsigned long long first, unsigned long long count) {
+  hip::settings.first_workgroup = first;
+  hip::settings.workgroups = count;
+}
+
 hipError_t hipModuleLoadData(hipModule_t* module, const void* image) {
   return hip::guarded([&] {
     hip::require(module != nullptr, hipErrorInvalidValue, "module is null");
     const int index = hip::this_thread().device;
-    auto loaded = std::make_unique<ihipModule_t>(hip::load(image, index), index);
+    auto code = hip::load(image, index);
+    const std::span<const uint8_t> elf = hip::elf_at(image);
+    auto loaded = std::make_unique<ihipModule_t>(std::move(code),
+                                                 std::make_shared<const std::vector<uint8_t>>(elf.begin(), elf.end()), index);
     hip::Modules& m = hip::modules();
     std::lock_guard lock(m.mutex);
     *module = loaded.get();
@@ -162,7 +174,7 @@ hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t module, con
     hip::require(m.modules.contains(module), hipErrorInvalidHandle, "the module is not loaded");
     auto& found = module->functions[name];
     if (found == nullptr) try {
-        found = std::make_unique<ihipModuleSymbol_t>(module->code, &module->code->kernel(name), module->device);
+        found = std::make_unique<ihipModuleSymbol_t>(module->code, module->image, &module->code->kernel(name), module->device);
       } catch (const jaxator::emulator::Error& error) {
         module->functions.erase(name);
         throw hip::Failure(hipErrorNotFound, error.what());
@@ -211,7 +223,9 @@ hipError_t hipModuleLaunchKernel(hipFunction_t handle, unsigned grid_x, unsigned
                  .checks = hip::settings.checks,
                  .seed = hip::settings.seed++,
                  .threads = hip::settings.threads,
-                 .time_limit_s = hip::settings.time_limit_s},
+                 .time_limit_s = hip::settings.time_limit_s,
+                 .first_workgroup = hip::settings.first_workgroup,
+                 .workgroups = hip::settings.workgroups},
                 arguments, extra);
   });
 }

@@ -2,6 +2,7 @@
 /// What the HIP functions share: the devices, the calling thread's device and report, and the one way they fail.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 
@@ -56,6 +57,15 @@ inline void require_device(int index) {
   require(index >= 0 && index < kDevices, hipErrorInvalidDevice,
           "device=" + std::to_string(index) + ": must be from 0 to " + std::to_string(kDevices - 1));
 }
+
+struct Launch {
+  const emulator::Device& device;
+  std::span<const uint8_t> image, arguments;
+  const std::string& kernel;
+  const emulator::LaunchOptions& options;
+};
+/// Keeps the launch where jaxator_emulator_record said, if it did.
+void record(const Launch& launch);
 
 /// The device of a stream; the calling thread's for the null stream.
 int device_of(hipStream_t stream);

@@ -44,6 +44,8 @@ LaunchOptions options_of(const jaxator_emulator_options& from) {
   options.time_limit_s = from.time_limit_s;
   options.threads = from.threads;
   options.traced_workgroup = from.traced_workgroup;
+  options.first_workgroup = from.first_workgroup;
+  options.workgroups = from.workgroups;
   return options;
 }
 

@@ -86,6 +86,33 @@ size_t Device::uninitialised_bytes(const void* address, size_t bytes) const {
   return count;
 }
 
+std::vector<Device::Range> Device::memory() const {
+  std::lock_guard lock(implementation_->mutex);
+  std::vector<Range> ranges;
+  for (const auto& allocation : implementation_->memory.all())
+    ranges.push_back({allocation->begin, allocation->end, allocation->name});
+  return ranges;
+}
+
+std::vector<Span> Device::initialised(const void* address, size_t bytes) const {
+  std::lock_guard lock(implementation_->mutex);
+  const Allocation& allocation = implementation_->find(address, bytes);
+  const u64 begin = reinterpret_cast<u64>(address), end = begin + bytes;
+  if (!allocation.may_hold_poison) return {{begin, end}};
+  std::vector<Span> spans;
+  u8 marks[4096];
+  for (u64 at = begin; at < end; at += sizeof marks) {
+    const u64 size = std::min<u64>(sizeof marks, end - at);
+    read_poison(allocation, at, size, marks);
+    for (u64 k = 0; k < size; k++) {
+      if (marks[k] != 0) continue;
+      if (spans.empty() || spans.back().end != at + k) spans.push_back({at + k, at + k});
+      spans.back().end++;
+    }
+  }
+  return spans;
+}
+
 namespace {
 
 /// The packet by which a queue is asked for the launch; kernels read sizes from it.
@@ -144,6 +171,7 @@ Report Device::launch(const CodeObject& code, std::string_view kernel_name, std:
   report.findings = findings.take();
   report.banks = findings.take_banks(object);
   report.trace = std::move(findings.trace);
+  report.traffic = findings.take_traffic();
   return report;
 }
 

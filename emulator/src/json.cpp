@@ -76,9 +76,24 @@ std::string write_bank_use(const BankUse& b) {
       .text();
 }
 
+/// Most steps touch no memory: their zeros are left out.
 std::string write_step(const TraceStep& s) {
-  return "[" + std::to_string(s.address) + "," + std::to_string(s.wave) + "," + std::to_string(s.lds_cycles) + "," +
-         std::to_string(s.global_bytes) + "]";
+  std::string text = "[" + std::to_string(s.address) + "," + std::to_string(s.wave);
+  const uint64_t more[] = {s.lds_cycles, s.global_bytes, s.lds.begin, s.lds.end, s.global.begin, s.global.end};
+  if (s.lds_cycles != 0 || s.lds.end != 0 || s.global.end != 0)
+    for (const uint64_t value : more) text += "," + std::to_string(value);
+  return text + "]";
+}
+
+std::string write_traffic(const Traffic& t) {
+  return Object()
+      .add("loaded", t.loaded)
+      .add("loaded_distinct", t.loaded_distinct)
+      .add("loaded_blocks", t.loaded_blocks)
+      .add("stored", t.stored)
+      .add("stored_distinct", t.stored_distinct)
+      .add("stored_blocks", t.stored_blocks)
+      .text();
 }
 
 std::string write_parameter(const Parameter& p) {
@@ -110,6 +125,7 @@ std::string to_json(const Report& report) {
       .add_raw("findings", list(report.findings, write_finding))
       .add_raw("banks", list(report.banks, write_bank_use))
       .add_raw("trace", list(report.trace, write_step))
+      .add_raw("traffic", write_traffic(report.traffic))
       .add("text", report.text())
       .text();
 }

@@ -33,6 +33,7 @@ class Options(ctypes.Structure):
         ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("dynamic_lds_bytes", ctypes.c_uint32),
         ("checks", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("time_limit_s", ctypes.c_double),
         ("threads", ctypes.c_int32), ("traced_workgroup", ctypes.c_uint32),
+        ("first_workgroup", ctypes.c_uint64), ("workgroups", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -86,6 +87,7 @@ class Report:
     findings: list[dict[str, Any]]
     banks: list[dict[str, Any]]
     trace: list[list[int]]
+    traffic: dict[str, int]
     text: str
 
     def kinds(self) -> set[str]:
@@ -157,6 +159,8 @@ class Device:
         dynamic_lds: int = 0,
         time_limit_s: float = TIME_LIMIT_S,
         traced_workgroup: int = 0,
+        first_workgroup: int = 0,
+        workgroups: int = 0,
     ) -> Report:
         """Arguments are NumPy scalars; addresses have type uint64."""
         packed = b""
@@ -171,6 +175,8 @@ class Device:
             time_limit_s=time_limit_s,
             threads=threads,
             traced_workgroup=traced_workgroup,
+            first_workgroup=first_workgroup,
+            workgroups=workgroups,
         )
         size = ctypes.c_size_t(len(packed))
         text = _call("launch", self.handle, code.handle, kernel.encode(), packed, size, ctypes.byref(options))

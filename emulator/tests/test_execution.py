@@ -7,11 +7,9 @@ import concurrent.futures
 import numpy as np
 import pytest
 from emulator import (
-    ALL,
     ARCHITECTURES,
     BANKS,
     TESTS,
-    TRACE,
     Array,
     Code,
     Device,
@@ -141,23 +139,6 @@ def test_findings_name_the_source_line(version: str) -> None:
     assert "of argument 1 (1020 bytes)" in finding["message"]
     code = kernel_code("vector_add", "gfx942", "-O3")
     assert launch(code, "vadd", [a, b, c, np.int32(n)], (1,), (256,), extents={1: 4 * n - 4}).findings[0]["source"] == ""
-
-
-def test_trace() -> None:
-    n = 512
-    a, b, c = np.zeros(n, np.float32), np.zeros(n, np.float32), output(n)
-    code = kernel_code("vector_add", "gfx942", "-O3")
-    report = launch(code, "vadd", [a, b, c, np.int32(n)], (2,), (256,), checks=ALL | TRACE, traced_workgroup=1)
-    assert report.clean
-    lines = dict(line.split(maxsplit=1) for line in code.disassembly("vadd").splitlines())
-    texts = {int(address, 16): text for address, text in lines.items()}
-    waves = {wave: [step for step in report.trace if step[1] == wave] for wave in range(4)}
-    assert sum(map(len, waves.values())) == len(report.trace) == report.instructions // 2
-    for steps in waves.values():
-        names = [texts[step[0]].split()[0] for step in steps]
-        assert names[-1] == "s_endpgm" and names.count("global_store_dword") == 1
-        moved = sum(step[3] for step in steps if texts[step[0]].startswith("global"))
-        assert moved == 3 * 256
 
 
 def test_bank_report_names_the_line() -> None:

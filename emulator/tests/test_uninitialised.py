@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from planted import START, STORE, WAIT, only, run
 
 
@@ -23,6 +24,29 @@ def test_uninitialised_branch() -> None:
 def test_uninitialised_exec() -> None:
     finding = only(run(START + " v_cmp_gt_u32_e32 vcc, v0, v9\n s_nop 4\n s_and_saveexec_b64 s[8:9], vcc\n"))
     assert "EXEC" in finding["message"]
+
+
+# Each comes out the same for zeros and NaNs, and decides whether there is a branch.
+FLOAT_DECISIONS = {
+    "not_greater": "v_cmp_ngt_f32_e32 vcc, v9, v4",
+    "not_less": "v_cmp_nlt_f32_e32 vcc, v9, v5",
+    "not_greater_half": "v_cmp_ngt_f16_e32 vcc, v9, v6",
+    "not_greater_double": "v_cmp_ngt_f64_e32 vcc, v[10:11], v[12:13]",
+    "greatest": "v_max_f32_e32 v2, v9, v4\n v_cmp_gt_f32_e32 vcc, v2, v4",
+    "least": "v_min_f32_e32 v2, v9, v5\n v_cmp_lt_f32_e32 vcc, v2, v5",
+    "conversion": "v_cvt_u32_f32_e32 v2, v9\n v_cmp_lt_u32_e32 vcc, 5, v2",
+}
+
+
+@pytest.mark.parametrize("name", FLOAT_DECISIONS)
+def test_uninitialised_float_decides(name: str) -> None:
+    """v9 to v11 of each lane are from memory that nobody wrote."""
+    constants = " v_mov_b32_e32 v4, 2.0\n v_mov_b32_e32 v5, -2.0\n v_mov_b32_e32 v6, 0x4000\n v_mov_b32_e32 v12, 0\n"
+    constants += " v_mov_b32_e32 v13, 0x40000000\n"
+    load = " global_load_dword v9, v1, s[6:7]\n global_load_dwordx2 v[10:11], v1, s[6:7]\n" + WAIT
+    body = START + constants + load + f" {FLOAT_DECISIONS[name]}\n s_nop 4\n s_cbranch_vccnz .Lend\n s_nop 0\n.Lend:\n"
+    finding = only(run(body, words=80))
+    assert finding["kind"] == "uninitialised value" and "branch" in finding["message"]
 
 
 def test_uninitialised_lds() -> None:

@@ -40,6 +40,16 @@ def check_rms_norm() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+def check_emulator() -> None:
+    """The kernels for AMD's GPUs, on the emulator that the wheel has."""
+    random = np.random.default_rng(2)
+    x, weight = random.normal(size=(5, 512)).astype(np.float32), random.normal(size=512).astype(np.float32)
+    expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(axis=-1, keepdims=True) + 1e-6) * weight
+    for architecture in ("gfx942", "gfx950"):
+        y = jxt.rms_norm(x, weight, epsilon=1e-6, implementation=architecture)
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
 def check_attention() -> None:
     batch, length, heads, kv_heads, size = 2, 33, 4, 2, 16
     random = np.random.default_rng(0)
@@ -69,6 +79,7 @@ def main() -> None:
     check_only_declared_packages()
     check_rms_norm()
     check_attention()
+    check_emulator()
     print(f"Python {sys.version.split()[0]}, jax {jax.__version__}, numpy {np.__version__}, cpu")
 
 

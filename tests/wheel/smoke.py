@@ -19,6 +19,7 @@ BUILD = ROOT / "build" / "wheel"
 CACHE = ROOT / ".cache" / "wheel-env"
 PROGRAM = Path(__file__).with_name("program.py")
 LIMIT_BYTES = 25 * 10**6
+PROGRAMS = ("jaxator-disassemble", "jaxator-emulate")  # of the emulator
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "clang-22", "clang++-22", "ld", "cmake")
 SHF_ALLOC = 2
 
@@ -80,6 +81,8 @@ def check_contents(wheel: Path) -> None:
         names = sorted(Path(name).name for name in libraries)
         built = sorted(path.name for path in (BUILD / "lib").glob("*.so"))
         assert names == built, f"the wheel holds {names}, the build made {built}"
+        modes = {Path(entry.filename).name: entry.external_attr >> 16 for entry in archive.infolist()}
+        assert all(modes.get(name, 0) & 0o111 for name in PROGRAMS), f"missing or not executable: {PROGRAMS}"
         misplaced = [name for name in archive.namelist() if not re.match(r"jaxator/|jaxator-[\w.]+\.dist-info/", name)]
         assert not misplaced, f"unexpected files: {misplaced}"
         print(f"{wheel.name}: {size / 1e6:.3f} MB (limit {LIMIT_BYTES / 1e6:.0f}), {len(archive.namelist())} files")

@@ -72,9 +72,24 @@ struct BankUse {
   uint64_t executions, cycles, conflict_free_cycles;
 };
 
+/// The bytes from the first to behind the last one that an instruction touched; empty if it touched none.
+struct Span {
+  uint64_t begin = 0, end = 0;
+};
+
+/// One instruction of one wave, in the order of execution.
 struct TraceStep {
   uint32_t address, wave;
-  uint32_t lds_cycles, global_bytes;
+  uint32_t lds_cycles = 0;
+  uint32_t global_bytes = 0;  // within the range of a buffer
+  Span lds, global;
+};
+
+/// What the traced workgroup moved by vector memory instructions. Distinct: each byte, or block of 64 bytes, once, however often
+/// it was touched.
+struct Traffic {
+  uint64_t loaded = 0, loaded_distinct = 0, loaded_blocks = 0;
+  uint64_t stored = 0, stored_distinct = 0, stored_blocks = 0;
 };
 
 struct Report {
@@ -83,6 +98,7 @@ struct Report {
   std::vector<Finding> findings;
   std::vector<BankUse> banks;    // kBanks
   std::vector<TraceStep> trace;  // kTrace
+  Traffic traffic;               // kTrace
   bool clean() const { return completed && findings.empty(); }
   std::string text() const;
 };
@@ -145,6 +161,8 @@ struct LaunchOptions {
   int threads = 0;          // that run workgroups; 0: as many as the machine has
   double time_limit_s = 0;  // 0: none
   uint32_t traced_workgroup = 0;
+  /// A part of the grid, in the order of its axes (x first), for one whose whole would take too long. 0 workgroups: to its end.
+  uint64_t first_workgroup = 0, workgroups = 0;
 };
 
 /// A device and its memory. Device addresses are host addresses: what a kernel may touch is what was allocated or mapped here.
@@ -170,6 +188,15 @@ class Device {
   void initialise(const void* address, size_t bytes);
   /// How many of these bytes hold something undefined after launches with kPoison.
   size_t uninitialised_bytes(const void* address, size_t bytes) const;
+
+  struct Range {
+    uint64_t begin, end;
+    std::string name;
+  };
+  /// What kernels may touch, by address.
+  std::vector<Range> memory() const;
+  /// The parts of these bytes that hold something defined, as the checks know.
+  std::vector<Span> initialised(const void* address, size_t bytes) const;
 
   /// Runs a kernel to its end. `arguments` is the block of explicit arguments as the kernel's metadata lays them out. Throws
   /// Error for what cannot be launched; what goes wrong in the kernel is in the report.

@@ -1,17 +1,41 @@
 #include "emulator/src/checks/findings.h"
 
+#include <algorithm>
+
 #include "emulator/src/machine/launch_state.h"
 
 namespace jaxator::emulator {
+namespace {
+
+struct Sizes {
+  u64 all = 0, distinct = 0, blocks = 0;
+};
+
+/// Bytes in all spans, bytes and blocks that are in any.
+Sizes sizes_of(std::vector<Span>& spans) {
+  std::ranges::sort(spans, {}, &Span::begin);
+  Sizes sizes;
+  u64 end = 0, blocks_end = 0;
+  for (const Span& span : spans) {
+    sizes.all += span.end - span.begin;
+    const u64 begin = std::max(span.begin, end), first_block = std::max(span.begin / 64, blocks_end);
+    end = std::max(end, span.end), blocks_end = std::max(blocks_end, (span.end + 63) / 64);
+    if (end > begin) sizes.distinct += end - begin;
+    if (blocks_end > first_block) sizes.blocks += blocks_end - first_block;
+  }
+  return sizes;
+}
+
+}  // namespace
 
 void Findings::add(const Wave& wave, const Instruction& instruction, Kind kind, const std::string& message, int lane, u64 other) {
   add(wave, instruction.pc, instruction.text, kind, message, lane, other);
 }
 
-void Findings::add_at_pc(const Wave& wave, Kind kind, const std::string& message, int lane) {
+void Findings::add_at(const Wave& wave, u64 pc, Kind kind, const std::string& message) {
   const CodeObject::Implementation& code = wave.group->launch->code;
-  const std::string* text = code.text_at(code.address_of(wave.pc));
-  add(wave, wave.pc, text != nullptr ? *text : "", kind, message, lane, 0);
+  const std::string* text = code.text_at(code.address_of(pc));
+  add(wave, pc, text != nullptr ? *text : "", kind, message, -1, 0);
 }
 
 void Findings::add(const Wave& wave, u64 pc, std::string text, Kind kind, const std::string& message, int lane, u64 other) {
@@ -57,6 +81,12 @@ std::vector<BankUse> Findings::take_banks(const CodeObject::Implementation& code
   }
   banks_.clear();
   return all;
+}
+
+Traffic Findings::take_traffic() {
+  const Sizes in = sizes_of(loaded), out = sizes_of(stored);
+  loaded.clear(), stored.clear();
+  return {in.all, in.distinct, in.blocks, out.all, out.distinct, out.blocks};
 }
 
 }  // namespace jaxator::emulator

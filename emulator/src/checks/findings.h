@@ -18,8 +18,8 @@ class Findings {
  public:
   /// Describes the first of its kind at an instruction (and at `other`, the address of a second one), counts the rest.
   void add(const Wave& wave, const Instruction& instruction, Kind kind, const std::string& message, int lane = -1, u64 other = 0);
-  /// At the wave's program counter, where there may be no instruction.
-  void add_at_pc(const Wave& wave, Kind kind, const std::string& message, int lane = -1);
+  /// At a program counter, where there may be no instruction.
+  void add_at(const Wave& wave, u64 pc, Kind kind, const std::string& message);
 
   void add_banks(u64 pc, u32 cycles, u32 conflict_free);
 
@@ -27,7 +27,10 @@ class Findings {
   std::vector<Finding> take();
   std::vector<BankUse> take_banks(const CodeObject::Implementation& code);
 
-  std::vector<TraceStep> trace;  // written by one workgroup
+  // Of the traced workgroup, which alone writes them.
+  std::vector<TraceStep> trace;
+  std::vector<Span> loaded, stored;  // pieces of global memory
+  Traffic take_traffic();
 
  private:
   void add(const Wave& wave, u64 pc, std::string text, Kind kind, const std::string& message, int lane, u64 other);

@@ -6,6 +6,15 @@
 namespace jaxator::emulator {
 namespace {
 
+/// A word of the greatest positive value of a float format, whichever word of the value it is: infinity, or in double precision a
+/// number just below it. 0 if the instruction has to do with no floats.
+u32 greatest_float(const std::string& name) {
+  if (name.find("_f32") != name.npos) return 0x7F800000;
+  if (name.find("_f16") != name.npos) return 0x7C007C00;
+  if (name.find("_f64") != name.npos) return 0x7FEFFFFF;
+  return 0;
+}
+
 /// Bits that have nothing to do with the contents, the same in every run.
 u32 scramble(u32 a) {
   a = (a ^ 61) ^ a >> 16;
@@ -110,6 +119,14 @@ void Trial::run_all(Wave& w, const Instruction& i) {
   for (const u32 bits : {0u, ~0u, 0x80000000u, 0x7FFFFFFFu}) {
     fill(w, [&](int, int) { return bits; });
     run_filled(w, i);
+  }
+  // As floats these are zeros and NaNs, with which conversions, greatest and least values and "not greater" come out alike.
+  if (const u32 greatest = greatest_float(i.name); greatest != 0) {
+    const u32 least = greatest | (greatest == 0x7C007C00 ? 0x80008000 : 0x80000000);
+    for (const u32 bits : {greatest, least}) {
+      fill(w, [&](int, int) { return bits; });
+      run_filled(w, i);
+    }
   }
   fill(w, [](int reg, int lane) { return scramble(static_cast<u32>(reg * kLanes + lane)); });
   run_filled(w, i);

@@ -13,7 +13,7 @@ class Trial {
   /// The planes of marks are read now and written by `run_all`.
   Trial(const Wave& wave, const Instruction& instruction, LaneRegister* vector_marks, u32* scalar_marks);
 
-  /// Executes three times. The wave is left as one execution with its actual contents leaves it.
+  /// Executes with several contents. The wave is left as one execution with its actual contents leaves it.
   void run_all(Wave& wave, const Instruction& instruction);
 
   bool branches_differ = false;

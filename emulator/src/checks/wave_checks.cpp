@@ -1,5 +1,7 @@
 #include "emulator/src/checks/wave_checks.h"
 
+#include <algorithm>
+
 #include "emulator/src/checks/banks.h"
 #include "emulator/src/machine/launch_state.h"
 
@@ -75,12 +77,26 @@ void WaveChecks::count_banks(Wave& w, const Instruction& i, const AccessList& ac
 }
 
 void WaveChecks::trace(Wave& w, const Instruction& i) {
-  const bool global = i.unit == Class::vector_memory || i.unit == Class::flat;
-  const u32 bytes = global ? i.detail.bytes * static_cast<u32>(std::popcount(w.exec())) : 0;
+  Findings& findings = w.group->launch->findings;
   // A permutation passes the crossbar in 2 cycles on gfx942 and 1 on gfx950.
   if (i.unit == Class::lds_permute) lds_cycles_ = is_gfx950(w) ? 1 : 2;
-  w.group->launch->findings.trace.push_back(
-      {static_cast<u32>(w.group->launch->code.address_of(i.pc)), static_cast<u32>(w.id), lds_cycles_, bytes});
+  TraceStep step{static_cast<u32>(w.group->launch->code.address_of(i.pc)), static_cast<u32>(w.id), lds_cycles_};
+  if (i.unit == Class::vector_memory || i.unit == Class::flat || i.unit == Class::lds) {
+    const auto touch = [&](const Access& access) {
+      if (access.data == nullptr || access.space == Space::scratch) return;
+      const Span span{access.address, access.address + access.bytes};
+      Span& all = access.space == Space::lds ? step.lds : step.global;
+      all = all.end == 0 ? span : Span{std::min(all.begin, span.begin), std::max(all.end, span.end)};
+      if (access.space == Space::lds) return;
+      step.global_bytes += access.bytes;
+      if (i.has(kLoad) || i.has(kToLds)) findings.loaded.push_back(span);
+      if (i.has(kStore)) findings.stored.push_back(span);
+    };
+    for (const Access& access : w.accesses) touch(access);
+    if (i.has(kToLds))
+      for (const Access& access : w.lds_accesses) touch(access);
+  }
+  findings.trace.push_back(step);
 }
 
 void WaveChecks::loaded(Wave& w, const Instruction& i, u64 lanes, Deliver deliver) {

@@ -14,6 +14,7 @@ constexpr u32 kMostPoints = 8;          // such instructions that a wave may pas
 constexpr int kMostPolls = 256;         // accesses of a run by which waves may be waiting for another workgroup
 /// With arguments in registers, hardware enters behind code that loads them for older firmware.
 constexpr u64 kPreloadPrologueBytes = 256;
+constexpr u64 kBarrierBytes = 4;  // waves at a barrier have their program counter behind it
 
 u64 mix(u64 a) {
   a += 0x9E3779B97F4A7C15;
@@ -188,7 +189,7 @@ void GroupRun::run_slice(Wave& w) {
       launch_.findings.add(w, *instruction, fault.kind, fault.message, fault.lane);
       throw LaunchEnded();
     } catch (const DecodeError& error) {
-      launch_.findings.add_at_pc(w, Kind::unknown_instruction, error.what());
+      launch_.findings.add_at(w, w.pc, Kind::unknown_instruction, error.what());
       throw LaunchEnded();
     }
     budget_left_ -= budget_left_ > 0;
@@ -206,10 +207,9 @@ bool GroupRun::pass_barrier() {
   if (waiting == nullptr) return false;
   for (const auto& w : group_.waves) {
     if (w->done && w->barriers == waiting->barriers) {
-      launch_.findings.add_at_pc(*waiting, Kind::mismatched_barrier,
-                                 "wave " + std::to_string(waiting->id) + " is at barrier " +
-                                     std::to_string(waiting->barriers + 1) + ", wave " + std::to_string(w->id) +
-                                     " has ended after " + std::to_string(w->barriers));
+      launch_.findings.add_at(*waiting, waiting->pc - kBarrierBytes, Kind::mismatched_barrier,
+                              "wave " + std::to_string(waiting->id) + " is at barrier " + std::to_string(waiting->barriers + 1) +
+                                  ", wave " + std::to_string(w->id) + " has ended after " + std::to_string(w->barriers));
       break;
     }
   }

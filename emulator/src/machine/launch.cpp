@@ -19,9 +19,15 @@ constexpr u64 kTurn = 1'000'000;
 /// One after the other for a wave that waits for one in another workgroup.
 constexpr u64 kLaterTurn = 50'000;
 
+u64 end_of_part(const LaunchOptions& options) {
+  const u64 all = options.grid.count(), left = all - options.first_workgroup;
+  return options.workgroups == 0 || options.workgroups > left ? all : options.first_workgroup + options.workgroups;
+}
+
 class Workers {
  public:
-  explicit Workers(LaunchState& launch) : launch_(launch), total_(launch.options.grid.count()) {
+  explicit Workers(LaunchState& launch)
+      : launch_(launch), first_(launch.options.first_workgroup), end_(end_of_part(launch.options)), next_(first_) {
     if (launch.options.time_limit_s > 0)
       deadline_ =
           Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(launch.options.time_limit_s));
@@ -30,7 +36,7 @@ class Workers {
   Report run() {
     const u64 wanted = launch_.options.threads > 0 ? static_cast<u64>(launch_.options.threads)
                                                    : std::max(1u, std::thread::hardware_concurrency());
-    const u64 threads = std::min(wanted, total_);
+    const u64 threads = std::min(wanted, end_ - first_);
     if (threads <= 1) {
       work();
     } else {
@@ -76,7 +82,7 @@ class Workers {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (ended_) return false;
-      if (next_ < total_ && live_ < kMostLive) {
+      if (next_ < end_ && live_ < kMostLive) {
         index = next_++;
         live_++;
         return true;
@@ -86,7 +92,7 @@ class Workers {
         waiting_.pop_front();
         return true;
       }
-      if (live_ == 0 && next_ == total_) return false;
+      if (live_ == 0 && next_ == end_) return false;
       changed_.wait(lock);
     }
   }
@@ -111,10 +117,10 @@ class Workers {
     {
       std::lock_guard lock(mutex_);
       if (!ended_)
-        launch_.findings.add_at_pc(group.any_wave(), Kind::no_progress,
-                                   "no end after " + std::to_string(launch_.options.time_limit_s) + " s, " +
-                                       std::to_string(finished_) + " of " + std::to_string(total_) + " workgroups are done; " +
-                                       group.whereabouts());
+        launch_.findings.add_at(group.any_wave(), group.any_wave().pc, Kind::no_progress,
+                                "no end after " + std::to_string(launch_.options.time_limit_s) + " s, " +
+                                    std::to_string(finished_) + " of " + std::to_string(end_ - first_) +
+                                    " workgroups are done; " + group.whereabouts());
     }
     throw LaunchEnded();
   }
@@ -139,12 +145,12 @@ class Workers {
   }
 
   LaunchState& launch_;
-  const u64 total_;
+  const u64 first_, end_;  // workgroups
   Clock::time_point deadline_{};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Turn> waiting_;
-  u64 next_ = 0, finished_ = 0, executed_ = 0;
+  u64 next_, finished_ = 0, executed_ = 0;
   int live_ = 0;
   bool ended_ = false;
 };
@@ -180,6 +186,9 @@ void check_launch(const KernelDescriptor& kernel, Architecture architecture, siz
     if (options.block[k] == 0 || options.block[k] > 1024)
       refuse(kernel, std::string("block.") + kAxes[k], options.block[k], "must be from 1 to 1024");
   }
+  if (options.first_workgroup >= options.grid.count())
+    refuse(kernel, "first_workgroup", options.first_workgroup,
+           "must be below " + std::to_string(options.grid.count()) + ", the workgroups of the grid");
   const u64 threads = options.block.count();
   if (threads > kernel.info.max_threads)
     refuse(kernel, "threads in a block", threads,

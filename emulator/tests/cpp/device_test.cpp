@@ -150,6 +150,42 @@ TEST(Device, InitialisedMemoryIsNotReported) {
   EXPECT_TRUE(report.clean()) << report.text();
 }
 
+TEST(Device, ListsItsMemory) {
+  Device device(Architecture::gfx950);
+  std::vector<uint8_t> mapped(64);
+  device.map(mapped.data(), mapped.size(), "mapped");
+  void* allocated = device.allocate(100, "allocated");
+  std::vector<Device::Range> ranges = device.memory();
+  ASSERT_EQ(ranges.size(), 2u);
+  const Device::Range& of_device = ranges[ranges[0].name == "allocated" ? 0 : 1];
+  EXPECT_EQ(of_device.begin, reinterpret_cast<uint64_t>(allocated));
+  EXPECT_EQ(of_device.end - of_device.begin, 100u);
+  device.free(allocated);
+  ASSERT_EQ(device.memory().size(), 1u);
+  EXPECT_EQ(device.memory()[0].name, "mapped");
+}
+
+TEST(Device, TellsWhichPartsAreInitialised) {
+  Device device(Architecture::gfx942);
+  constexpr size_t kBytes = 10000;
+  auto* at = static_cast<uint8_t*>(device.allocate(kBytes));
+  const auto spans = [&] {
+    std::vector<std::pair<uint64_t, uint64_t>> all;
+    for (const Span& span : device.initialised(at, kBytes))
+      all.emplace_back(span.begin - reinterpret_cast<uint64_t>(at), span.end - reinterpret_cast<uint64_t>(at));
+    return all;
+  };
+  using Spans = std::vector<std::pair<uint64_t, uint64_t>>;
+  EXPECT_EQ(spans(), Spans());
+  device.initialise(at + 4, 8);
+  device.initialise(at + 4000, 200);  // over the end of what is looked at at once
+  device.initialise(at + 12, 1);
+  EXPECT_EQ(spans(), (Spans{{4, 13}, {4000, 4200}}));
+  device.initialise(at, kBytes);
+  EXPECT_EQ(spans(), (Spans{{0, kBytes}}));
+  expect_error("not within one allocation", [&] { device.initialised(at, kBytes + 1); });
+}
+
 TEST(Devices, RunAtOnce) {
   std::vector<std::thread> threads;
   std::atomic<int> clean = 0;

@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from jaxator.cli import layout
+from jaxator.cli import emulate, judge, layout
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Expert kernels in JAX: what is here, what is used, how fast it is."
 )
 
 app.add_typer(layout.app, name="layout")
+app.command()(judge.judge)
+app.command(context_settings=emulate.CONTEXT)(emulate.emulate)
 
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 

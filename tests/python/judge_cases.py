@@ -1,0 +1,201 @@
+"""Which launches the judge's tests look at: ops at shapes that use every kernel of the tree."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxator as jxt
+import ops
+from jaxator.judge import Code, Launch, read_rules
+from jaxator.judge.ops import record, record_op
+from ops import OpCase
+
+ARCHITECTURES = ("gfx942", "gfx950")
+DTYPES = ops.DTYPES
+RULES = read_rules(pathlib.Path(__file__).with_name("kernel_floors.toml"))
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedCase:
+    record: Callable[[str, str], list[Launch]]
+    """(architecture, element type) -> launches, in order."""
+    dtypes: tuple[str, ...] = DTYPES
+    label: str = ""
+    """Behind the kernels' names, where several images have kernels of one name."""
+
+    def launches(self, architecture: str, dtype: str) -> list[tuple[str, Launch]]:
+        """(kernel and label, launch), in order."""
+        if dtype not in self.dtypes:
+            return []
+        return [(launch.kernel + self.label, launch) for launch in self.record(architecture, dtype)]
+
+
+_HALVES = ("bfloat16", "float16")
+
+
+def _row_op(op: str, shape: tuple[int, ...]) -> JudgedCase:
+    return JudgedCase(lambda architecture, dtype: record_op(op, shape, dtype, architecture))
+
+
+def _attention(length: int, size: int, causal: bool) -> JudgedCase:
+    def run(architecture: str, dtype: str) -> list[Launch]:
+        return record_op(
+            "dot_product_attention", (1, length, 1, size), dtype, architecture, {"causal": causal}, forward_only=True
+        )
+
+    return JudgedCase(run, _HALVES, f" head size {size}")
+
+
+def _masked_attention(length: int, size: int) -> JudgedCase:
+    """With a mask and a bias: the kernels that look at every pair of a query and a key."""
+
+    def run(architecture: str, dtype: str) -> list[Launch]:
+        random = np.random.default_rng(0)
+        query, key, value = (random.normal(size=(1, length, 1, size)).astype(jnp.dtype(dtype)) for _ in range(3))
+        mask, bias = random.random((1, 1, length, length)) < 0.9, random.normal(size=(1, 1, length, length))
+        function = functools.partial(jxt.dot_product_attention, implementation=architecture)
+        return record(jax.jit(function), query, key, value, bias.astype(np.float32), mask)
+
+    return JudgedCase(run, _HALVES, f" head size {size}")
+
+
+def _matmul(m: int, n: int, k: int, transposed: str = "nn", types: tuple[str, str] | None = None) -> JudgedCase:
+    """transposed: "n" or "t" for each operand. types: other element types than the test's, which are looked at once."""
+
+    def run(architecture: str, dtype: str) -> list[Launch]:
+        random = np.random.default_rng(0)
+        shapes = ((m, k) if transposed[0] == "n" else (k, m), (k, n) if transposed[1] == "n" else (n, k))
+        a, b = (
+            random.normal(size=shape).astype(jnp.dtype(of_operand))
+            for shape, of_operand in zip(shapes, types or (dtype, dtype), strict=True)
+        )
+        options = dict(transpose_a=transposed[0] == "t", transpose_b=transposed[1] == "t")
+        return record(jax.jit(functools.partial(jxt.matmul, **options, implementation=architecture)), a, b)
+
+    return JudgedCase(run, ("bfloat16",) if types else _HALVES)
+
+
+# Long rows: a block for each, four vectors a thread. Short rows: a wave for each. 77: element by element. The longest rows
+# that fit, of 2 and of 4 bytes an element: four vectors a thread in the backward pass.
+_NORM_SHAPES = ((64, 4096), (64, 512), (40, 77), (8, 12288), (8, 6144))
+_LAYOUTS = ("nn", "nt", "tn", "tt")
+_EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
+_EIGHT_BIT_PAIRS = tuple((a, b) for a in _EIGHT_BITS for b in _EIGHT_BITS)
+JUDGED = (
+    *(_row_op(op, shape) for op in ("rms_norm", "layer_norm") for shape in _NORM_SHAPES),
+    *(_row_op("swiglu", shape) for shape in ((64, 8192), (40, 154))),
+    *(_row_op("rope", shape) for shape in ((2, 64, 8, 128), (2, 64, 3, 30))),
+    *(_matmul(256, 256, 1024, layout) for layout in _LAYOUTS),
+    *(_matmul(256, 256, 2048, "nt", pair) for pair in _EIGHT_BIT_PAIRS),
+    _matmul(256, 256, 2048),  # blocks share the steps, and a second kernel adds up
+    _matmul(100, 130, 77),
+    *(_matmul(100, 130, 77, "nn", pair) for pair in _EIGHT_BIT_PAIRS),
+    *(_attention(1024, size, causal=True) for size in (64, 128)),
+    *(_masked_attention(512, size) for size in (64, 128)),
+)
+
+
+@functools.cache
+def judged_launches(architecture: str, dtype: str) -> Mapping[str, Launch]:
+    """Kernel and label -> the first launch of it, over all cases of an element type."""
+    launches: dict[str, Launch] = {}
+    for case in JUDGED:
+        for name, launch in case.launches(architecture, dtype):
+            launches.setdefault(name, launch)
+    return launches
+
+
+ALIKE = ("matmul_*e5m2*", "matmul_loose_e*")
+"""Kernels that differ from others in the element type alone."""
+
+
+def all_judged_launches(architecture: str) -> Mapping[str, Launch]:
+    return {kernel: launch for dtype in DTYPES for kernel, launch in judged_launches(architecture, dtype).items()}
+
+
+def kernels_left_out(architecture: str) -> list[str]:
+    """Kernels of the code objects of these launches that none of them launches."""
+    launched: dict[bytes, set[str]] = {}
+    for launch in all_judged_launches(architecture).values():
+        launched.setdefault(launch.image, set()).add(launch.kernel)
+    return [kernel for image, kernels in launched.items() for kernel in sorted(set(Code(image).kernels) - kernels)]
+
+
+# ---- mutations -------------------------------------------------------------------------------------------------------
+
+MOST_LAUNCHES = 8
+_SMALL_ROWS = ((5, 512), (3, 4096), (6, 77))
+_LONG_ROWS = ((1, 12288), (1, 6144))
+# More rows than the backward pass of norms has blocks, so that each block has some: with a wave a row, several waves, four
+# vectors a thread, element by element. Only the first blocks run.
+_MANY_ROWS = ((3700, 64), (930, 640), (306, 12288), (306, 6144), (3700, 70))
+_FIRST_BLOCKS = 2
+_SMALL_ROPE = ((1, 6, 4, 128), (2, 3, 3, 30))
+# Lengths that are no multiples of anything, and lengths that are.
+_SMALL_QUICK = (_matmul(250, 208, 192, "nn"), _matmul(250, 208, 192, "tt"), _attention(300, 128, causal=True))
+_SMALL_OTHERS = (
+    *_SMALL_QUICK,
+    *(_matmul(250, 208, 192, layout) for layout in ("nt", "tn")),
+    *(_matmul(256, 256, 256, layout) for layout in _LAYOUTS),
+    _matmul(256, 256, 512, "nt", _EIGHT_BIT_PAIRS[0]),
+    _attention(300, 64, causal=True),
+    *(_attention(512, size, causal=False) for size in (64, 128)),
+    *(_masked_attention(300, size) for size in (64, 128)),
+)
+
+
+@functools.cache
+def launches_to_mutate(architecture: str, dtype: str, quick: bool) -> Mapping[str, tuple[Launch, ...]]:
+    """Kernel -> launches with different options and shapes, small enough to run hundreds of times.
+
+    quick: fewer of them, so that not every wait is reached.
+    """
+    found: dict[str, list[Launch]] = {}
+    for case in ops.CASES:
+        is_norm = "norm" in case.name
+        shapes = _SMALL_ROPE if case.is_rope else _SMALL_ROWS + _LONG_ROWS if is_norm and not quick else _SMALL_ROWS
+        for shape in shapes:
+            for launch in _record(case, shape, architecture, dtype):
+                found.setdefault(launch.kernel, []).append(launch)
+        for shape in _MANY_ROWS if is_norm and not quick else ():
+            for launch in _record(case, shape, architecture, dtype, part=_FIRST_BLOCKS):
+                # What adds up the sums of all blocks cannot run on those of two.
+                if "backward" in launch.kernel:
+                    found.setdefault(launch.kernel, []).append(launch)
+    for small in _SMALL_QUICK if quick else _SMALL_OTHERS:
+        for name, launch in small.launches(architecture, dtype):
+            found.setdefault(name, []).append(launch)
+    return {kernel: _different(launches) for kernel, launches in found.items()}
+
+
+def _record(case: OpCase, shape: tuple[int, ...], architecture: str, dtype: str, part: int = 0) -> list[Launch]:
+    operands = case.make(shape, dtype)
+    function = jax.jit(functools.partial(case.value_and_vjp, implementation=architecture))
+    return record(function, operands, case.cotangents(operands), part=part)
+
+
+def _different(launches: list[Launch]) -> tuple[Launch, ...]:
+    """Those that differ in which arrays there are, in the block and in a small grid; those with few workgroups first."""
+    kinds: dict[Any, Launch] = {}
+    for launch in sorted(launches, key=lambda launch: launch.geometry.workgroups * launch.geometry.waves):
+        words = [launch.arguments[at : at + 8] for at in range(0, len(launch.arguments) - 7, 8)]
+        many = launch.geometry.part > 0
+        kinds.setdefault(
+            (
+                many,
+                launch.geometry.grid[0] < 16 and launch.geometry.grid,
+                launch.geometry.block,
+                tuple(word == bytes(8) for word in words),
+            ),
+            launch,
+        )
+    parts = [launch for launch in kinds.values() if launch.geometry.part]
+    return (*[launch for launch in kinds.values() if not launch.geometry.part][:MOST_LAUNCHES], *parts[:MOST_LAUNCHES])
