@@ -12,6 +12,7 @@
 
 #include "jaxator/cuda.h"
 #include "jaxator/executor.h"
+#include "jaxator/rocm.h"
 #include "jaxator/types.h"
 
 namespace jaxator {
@@ -82,7 +83,7 @@ struct AttentionBackwardArgs : AttentionInputs {
   void* dk = nullptr;
   void* dv = nullptr;
   float* dbias = nullptr;   // in bias_shape, summed over the broadcast dimensions; only with bias_gradient
-  void* scratch = nullptr;  // 64-byte aligned, attention_backward_scratch_bytes(desc, slots); on CUDA 16-byte aligned
+  void* scratch = nullptr;  // 64-byte aligned, attention_backward_scratch_bytes(desc, slots); on a GPU 16-byte aligned
 };
 
 /// Pieces of scratch worth having: decided by the shape alone, so a program exported elsewhere brings enough.
@@ -96,14 +97,22 @@ int64_t attention_backward_scratch_bytes(const AttentionDesc& desc, int64_t slot
 void attention_forward(const AttentionDesc& desc, const AttentionForwardArgs& args, int64_t slots, Executor& executor);
 void attention_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, int64_t slots, Executor& executor);
 
-/// The same on a GPU: arrays lie in device memory, and the call returns before the work is done. The forward pass needs no scratch.
-/// Throws UnsupportedError for float32, and for a head or value size that is no multiple of 8.
+/// The same on a GPU: arrays lie in device memory, and the call returns before the work is done. The forward pass needs no
+/// scratch. Throws UnsupportedError for float32, and for a head or value size that is no multiple of 8.
 void attention_forward(const AttentionDesc& desc, const AttentionForwardArgs& args, const CudaStream& stream);
 
-/// Throws UnsupportedError for sizes over 128 too. Deterministic: the same bits each time. Scratch holds dq as float32 sums; its size
-/// depends on the shape alone.
+/// Throws UnsupportedError for sizes over 128 too. Deterministic: the same bits each time. Scratch holds dq as float32 sums; its
+/// size depends on the shape alone.
 void attention_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, const CudaStream& stream);
 int64_t attention_cuda_backward_scratch_bytes(const AttentionDesc& desc);
+
+/// On a ROCm device, or on the emulator. Throws UnsupportedError for float32, for sizes over 128 or that are no multiple of 8.
+void attention_forward(const AttentionDesc& desc, const AttentionForwardArgs& args, const RocmStream& stream);
+
+/// Deterministic: the same bits each time. dq, dk, dv and dbias are each made by a kernel that computes the
+/// probabilities again, so scratch holds two floats for each query row alone.
+void attention_backward(const AttentionDesc& desc, const AttentionBackwardArgs& args, const RocmStream& stream);
+int64_t attention_rocm_backward_scratch_bytes(const AttentionDesc& desc);
 
 /// Query-key pairs over all batches and heads, lengths and segments not counted: those that causal and window leave visible,
 /// and those the forward kernel computes.

@@ -6,6 +6,7 @@
 
 #include "jaxator/cuda.h"
 #include "jaxator/executor.h"
+#include "jaxator/rocm.h"
 #include "jaxator/types.h"
 
 namespace jaxator {
@@ -52,5 +53,8 @@ void layer_norm_backward(const LayerNormDesc& desc, const LayerNormBackwardArgs&
 int64_t layer_norm_cuda_scratch_floats(const LayerNormDesc& desc);
 void layer_norm_forward(const LayerNormDesc& desc, const LayerNormForwardArgs& args, const CudaStream& stream);
 void layer_norm_backward(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, const CudaStream& stream);
+int64_t layer_norm_rocm_scratch_floats(const LayerNormDesc& desc);
+void layer_norm_forward(const LayerNormDesc& desc, const LayerNormForwardArgs& args, const RocmStream& stream);
+void layer_norm_backward(const LayerNormDesc& desc, const LayerNormBackwardArgs& args, const RocmStream& stream);
 
 }  // namespace jaxator

@@ -7,6 +7,7 @@
 
 #include "jaxator/cuda.h"
 #include "jaxator/executor.h"
+#include "jaxator/rocm.h"
 #include "jaxator/types.h"
 
 namespace jaxator {
@@ -41,5 +42,6 @@ void rope(const RopeDesc& desc, const RopeArgs& args, Executor& executor);
 
 /// The same on a GPU: arrays lie in device memory, and the call returns before the work is done.
 void rope(const RopeDesc& desc, const RopeArgs& args, const CudaStream& stream);
+void rope(const RopeDesc& desc, const RopeArgs& args, const RocmStream& stream);
 
 }  // namespace jaxator

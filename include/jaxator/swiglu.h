@@ -9,6 +9,7 @@
 
 #include "jaxator/cuda.h"
 #include "jaxator/executor.h"
+#include "jaxator/rocm.h"
 #include "jaxator/types.h"
 
 namespace jaxator {
@@ -47,5 +48,7 @@ void swiglu_backward(const SwigluDesc& desc, const SwigluBackwardArgs& args, Exe
 /// The same on a GPU: arrays lie in device memory, and the call returns before the work is done.
 void swiglu_forward(const SwigluDesc& desc, const SwigluForwardArgs& args, const CudaStream& stream);
 void swiglu_backward(const SwigluDesc& desc, const SwigluBackwardArgs& args, const CudaStream& stream);
+void swiglu_forward(const SwigluDesc& desc, const SwigluForwardArgs& args, const RocmStream& stream);
+void swiglu_backward(const SwigluDesc& desc, const SwigluBackwardArgs& args, const RocmStream& stream);
 
 }  // namespace jaxator

@@ -17,4 +17,4 @@ def export_checks() -> Sequence[export.DisabledSafetyCheck]:
     several devices cannot be exported (JAX raises ``NotImplementedError``: "serialization of host_callbacks"): use
     `jax.shard_map`, an explicit mesh, or the ops' ``mesh=`` argument there.
     """
-    return [export.DisabledSafetyCheck.custom_call(_ffi.PREFIX + handler) for handler in _ffi.HANDLERS]
+    return [export.DisabledSafetyCheck.custom_call(target) for target in _ffi.targets()]

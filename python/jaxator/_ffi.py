@@ -109,6 +109,12 @@ EMULATED = "_emulated"
 """End of the names of handlers that run an op's ROCm kernels in programs for CPUs."""
 
 
+def targets() -> list[str]:
+    """Names of all custom calls."""
+    emulated = [name + EMULATED for name in HANDLERS if has_rocm_kernels(name)]
+    return [PREFIX + name for name in (*HANDLERS, *emulated)]
+
+
 def scratch_floats(op: str, target: str, *numbers: int) -> int:
     """Asks the library for `jaxator_<op>_[<platform>_]scratch_floats`."""
     platform = "rocm" if target in _targets.EMULATED else target

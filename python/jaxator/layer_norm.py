@@ -50,7 +50,9 @@ def _formula(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
 
 def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
     def kernel(target: str, x: jax.Array, *parameters: jax.Array) -> tuple[jax.Array, ...]:
-        return _ffi.call("layer_norm_forward", [_ffi.empty(x.shape, x.dtype)], x, *parameters, **options.attributes())
+        return _ffi.call(
+            "layer_norm_forward", [_ffi.empty(x.shape, x.dtype)], x, *parameters, target=target, **options.attributes()
+        )
 
     ranks = [None] + [1] * (options.has_weight + options.has_bias)
     formula = _rows.map_batch(functools.partial(_formula, options), batch_dims, ranks)
@@ -67,9 +69,8 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
         results = [_ffi.empty(x.shape, x.dtype)] + [_ffi.empty((*batch, columns), jnp.float32)] * parameters
         if parameters:
             numbers = (_ffi.DTYPES[x.dtype.name], rows, columns, options.has_weight, options.has_bias)
-            name = f"jaxator_layer_norm_{'cuda_' if target == 'cuda' else ''}scratch_floats"
-            results.append(_ffi.empty((_ffi.query(name, *numbers),), jnp.float32))
-        return _ffi.call("layer_norm_backward", results, *operands, **options.attributes())[: 1 + parameters]
+            results.append(_ffi.empty((_ffi.scratch_floats("layer_norm", target, *numbers),), jnp.float32))
+        return _ffi.call("layer_norm_backward", results, *operands, target=target, **options.attributes())[: 1 + parameters]
 
     def formula(*operands: jax.Array) -> tuple[jax.Array, ...]:
         *inputs, dy = operands
@@ -115,7 +116,8 @@ def layer_norm(
       x: float array [..., D].
       weight, bias: float arrays [D] of any float dtype; None counts as ones and zeros.
       epsilon: added to the variance; finite and not negative.
-      implementation: None chooses; "cpu", "cuda" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda", "rocm" or "xla" names one. "gfx942" and "gfx950" name AMD's kernels for
+        programs for CPUs too, which run them on an emulator, as in `rms_norm`.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Rows may be
         sharded; D may not.
 
@@ -132,6 +134,6 @@ def layer_norm(
     """
     rows, parameters = _rows.check("layer_norm", (x,), {"weight": weight, "bias": bias}, epsilon)
     parameters = tuple(p.astype(jnp.promote_types(rows[0].dtype, jnp.float32)) for p in parameters)
-    choice = _dispatch.choose("layer_norm", implementation, _rows.refusals(rows, "cpu", "cuda"))
+    choice = _dispatch.choose("layer_norm", implementation, _rows.refusals(rows, "cpu", "cuda", "rocm"))
     options = Options(float(epsilon), has_weight=weight is not None, has_bias=bias is not None, choice=choice)
     return _rows.apply(_layer_norm, _formula, options, options.forward(), (*rows, *parameters), mesh, in_specs)[0]

@@ -72,7 +72,7 @@ def _rotate(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[ja
                 )
                 for a in angles
             )
-        return _ffi.call("rope", [_ffi.empty(x.shape, x.dtype)], x, *angles, **options.attributes())
+        return _ffi.call("rope", [_ffi.empty(x.shape, x.dtype)], x, *angles, target=target, **options.attributes())
 
     ranks = [None] + [1 + options.has_tables if options.shared else None] * (len(operands) - 1)
     formula = _rows.map_batch(functools.partial(_formula, options), batch_dims, ranks)
@@ -146,7 +146,8 @@ def rope(
       theta: base of the frequencies, at least 1.
       tables: (cosine, sine), each broadcastable to [..., T, H/2], used instead of positions; they get no gradient.
       interleaved: which elements form a pair.
-      implementation: None chooses; "cpu", "cuda" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda", "rocm" or "xla" names one. "gfx942" and "gfx950" name AMD's kernels for
+        programs for CPUs too, which run them on an emulator, as in `rms_norm`.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for x and one for positions (or each
         table). Every axis but H may be sharded; positions count in the whole array.
 
@@ -169,6 +170,6 @@ def rope(
     if not (math.isfinite(theta) and theta >= 1):
         raise ValueError(f"rope: theta={theta}: must be finite and at least 1")
     angles, shared = _angles(x, positions, tables)
-    choice = _dispatch.choose("rope", implementation, _rows.refusals((x,), "cpu", "cuda"))
+    choice = _dispatch.choose("rope", implementation, _rows.refusals((x,), "cpu", "cuda", "rocm"))
     options = Options(float(theta), bool(interleaved), has_tables=tables is not None, shared=shared, choice=choice)
     return _rows.apply(_rope, _formula, options, options.rotation(), (x, *angles), mesh, in_specs)[0]

@@ -55,7 +55,7 @@ def _forward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[j
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         *rows, columns = operands[0].shape
         y = _ffi.empty((*rows, columns // 2 if options.packed else columns), operands[0].dtype)
-        return _ffi.call("swiglu_forward", [y], *operands, **options.attributes())
+        return _ffi.call("swiglu_forward", [y], *operands, target=target, **options.attributes())
 
     del batch_dims  # every array has them
     return _dispatch.run(options.choice, kernel, functools.partial(_formula, options), *operands)
@@ -67,7 +67,7 @@ def _backward(options: Options, batch_dims: int, *operands: jax.Array) -> tuple[
 
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(a.shape, a.dtype) for a in inputs]
-        return _ffi.call("swiglu_backward", results, *operands, **options.attributes())
+        return _ffi.call("swiglu_backward", results, *operands, target=target, **options.attributes())
 
     def formula(*operands: jax.Array) -> tuple[jax.Array, ...]:
         *inputs, dy = operands
@@ -109,7 +109,8 @@ def swiglu(
       up: array like gate.
       limit: if given (> 0), gate is cut at limit from above and up at -limit and limit before the product; the gradient is 0
         where an operand was cut (as gpt-oss, without its scaled sigmoid).
-      implementation: None chooses; "cpu", "cuda" or "xla" names one.
+      implementation: None chooses; "cpu", "cuda", "rocm" or "xla" names one. "gfx942" and "gfx950" name AMD's kernels for
+        programs for CPUs too, which run them on an emulator, as in `rms_norm`.
       mesh, in_specs: run by `jax.shard_map` over this mesh, with one PartitionSpec for each array given. Every axis may be
         sharded, except the last one of the packed form.
 
@@ -129,6 +130,6 @@ def swiglu(
         raise ValueError(f"swiglu: gate has {operands[0].shape[-1]} columns: must be even without up")
     if limit is not None and not limit > 0:
         raise ValueError(f"swiglu: limit={limit}: must be positive")
-    choice = _dispatch.choose("swiglu", implementation, _rows.refusals(operands, "cpu", "cuda"))
+    choice = _dispatch.choose("swiglu", implementation, _rows.refusals(operands, "cpu", "cuda", "rocm"))
     options = Options(packed=up is None, limit=math.inf if limit is None else float(limit), choice=choice)
     return _rows.apply(_swiglu, _formula, options, options.forward(), operands, mesh, in_specs)[0]

@@ -34,6 +34,7 @@ const float* parameter(const Buffer& buffer, int64_t g, int64_t columns) {
 
 int64_t scratch_floats(const LayerNormDesc& desc, Executor&) { return layer_norm_scratch_floats(desc); }
 int64_t scratch_floats(const LayerNormDesc& desc, const CudaStream&) { return layer_norm_cuda_scratch_floats(desc); }
+int64_t scratch_floats(const LayerNormDesc& desc, const RocmStream&) { return layer_norm_rocm_scratch_floats(desc); }
 
 void check(const Attributes& attributes) { desc_of(attributes).validate(); }
 
@@ -80,3 +81,5 @@ template <class Target> void backward(Call& call, Target& target) {
 
 JAXATOR_FFI_HANDLER(layer_norm_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(layer_norm_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_ROCM_HANDLER(layer_norm_forward, jaxator::ffi::forward)
+JAXATOR_FFI_ROCM_HANDLER(layer_norm_backward, jaxator::ffi::backward)

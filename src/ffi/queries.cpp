@@ -83,6 +83,11 @@ JAXATOR_C_API int64_t jaxator_attention_cuda_backward_scratch_bytes(JAXATOR_SIZE
   return jaxator::attention_cuda_backward_scratch_bytes(sized(numbers));
 }
 
+JAXATOR_C_API int64_t jaxator_attention_rocm_backward_scratch_bytes(JAXATOR_SIZES) {
+  const int64_t numbers[] = {dtype, batch, queries, keys, heads, kv_heads, head_size, value_size, bias0, bias1, bias2, bias3};
+  return jaxator::attention_rocm_backward_scratch_bytes(sized(numbers));
+}
+
 /// Query-key pairs that a causal window of `left` keys (-1: all) leaves visible, or (visited) that the forward kernel computes.
 JAXATOR_C_API int64_t jaxator_attention_pairs(int64_t visited, int64_t dtype, int64_t batch, int64_t length, int64_t heads,
                                               int64_t kv_heads, int64_t head_size, int64_t left) {

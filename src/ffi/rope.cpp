@@ -45,3 +45,4 @@ template <class Target> void execute(Call& call, Target& target) {
 }  // namespace jaxator::ffi
 
 JAXATOR_FFI_HANDLER(rope, jaxator::ffi::check, jaxator::ffi::execute)
+JAXATOR_FFI_ROCM_HANDLER(rope, jaxator::ffi::execute)

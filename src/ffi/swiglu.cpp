@@ -49,3 +49,5 @@ template <class Target> void backward(Call& call, Target& target) {
 
 JAXATOR_FFI_HANDLER(swiglu_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(swiglu_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_ROCM_HANDLER(swiglu_forward, jaxator::ffi::forward)
+JAXATOR_FFI_ROCM_HANDLER(swiglu_backward, jaxator::ffi::backward)

@@ -47,10 +47,7 @@ inline NormRocmConfig threads_for(DType type, int64_t columns, int vectors, int 
 
 /// Whether no vector reaches past a row: a descriptor's bounds are then exact, and parameters come by fours.
 inline bool in_vectors(DType type, int64_t columns, std::initializer_list<const void*> arrays) {
-  if (columns * size_of(type) % 16 != 0) return false;
-  for (const void* array : arrays)
-    if (reinterpret_cast<uintptr_t>(array) % 16 != 0) return false;
-  return true;
+  return columns * size_of(type) % 16 == 0 && rocm_aligned_for_vectors(arrays);
 }
 
 /// A block for each row, or four rows a block where one wave with two vectors a thread holds a row. A wave with four vectors has

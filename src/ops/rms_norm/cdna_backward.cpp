@@ -33,15 +33,7 @@ template <class T, int Vectors> struct Backward {
   float weight[Vectors][kElements], dweight[Vectors][kElements] = {};
 
   JAXATOR_DEVICE explicit Backward(const RmsNormBackward& p) : p(p) {
-#pragma unroll
-    for (int i = 0; i < Vectors; i++) {
-      if (p.weight != nullptr) {
-        load_floats(Span(p.weight, p.columns * 4), Piece::column(i, thread, threads), weight[i]);
-      } else {
-#pragma unroll
-        for (float& w : weight[i]) w = 1.0f;
-      }
-    }
+    load_parameter<T>(p.weight, p.columns, 1.0f, thread, threads, weight);
   }
 
   JAXATOR_DEVICE void row(const Inputs<T, Vectors>& in, i64 row) {
@@ -74,34 +66,6 @@ template <class T, int Vectors> struct Backward {
   }
 };
 
-/// Writes the block's partial sum. Where a wave has a row, those of its waves are added up first, in order.
-template <class T, int Vectors>
-JAXATOR_DEVICE void store_partials(const RmsNormBackward& p, const float (&dweight)[Vectors][kVectorElements<T>]) {
-  using Piece = RowPiece<T, Vectors>;
-  const u32 thread = thread_x(), threads = threads_x();
-  const Span partial(p.partials + i64{block_x()} * p.columns, p.columns * 4);
-  if (threads > kWave) {
-#pragma unroll
-    for (int i = 0; i < Vectors; i++) store_floats(partial, Piece::column(i, thread, threads), dweight[i]);
-    return;
-  }
-  if constexpr (Vectors == 1) {
-    constexpr u32 kRows = 4;
-    JAXATOR_SHARED float shared[kRows][Piece::kElements][kWave];
-    const u32 y = uniform(thread_y());
-#pragma unroll
-    for (int e = 0; e < Piece::kElements; e++) shared[y][e][thread] = dweight[0][e];
-    block_sync();
-    if (y != 0) return;
-    float sums[Piece::kElements] = {};
-#pragma unroll
-    for (int e = 0; e < Piece::kElements; e++)
-#pragma unroll
-      for (u32 i = 0; i < kRows; i++) sums[e] += shared[i][e][thread];
-    store_floats(partial, Piece::column(0, thread, threads), sums);
-  }
-}
-
 /// Two rows in turns: the loads of one are under way while the other is worked on.
 template <class T, int Vectors> JAXATOR_DEVICE void backward_in_registers(const RmsNormBackward& p) {
   Backward<T, Vectors> backward(p);
@@ -119,7 +83,7 @@ template <class T, int Vectors> JAXATOR_DEVICE void backward_in_registers(const 
     backward.row(odd, row);
     row += p.groups;
   }
-  if (p.partials != nullptr) store_partials<T>(p, backward.dweight);
+  if (p.partials != nullptr) store_partials<T>(p.partials, p.columns, backward.dweight);
 }
 
 /// Any length and alignment. A thread has the same columns in every row, so its partial sums need no other thread.

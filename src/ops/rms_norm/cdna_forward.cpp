@@ -17,15 +17,7 @@ template <class T, int Vectors> JAXATOR_DEVICE void forward_in_registers(const R
 
   // Before the row: the weights are then there when they are needed, and waiting for the row waits for no younger load.
   float weight[Vectors][Piece::kElements];
-#pragma unroll
-  for (int i = 0; i < Vectors; i++) {
-    if (p.weight != nullptr) {
-      load_floats(Span(p.weight, p.columns * 4), Piece::column(i, thread, threads), weight[i]);
-    } else {
-#pragma unroll
-      for (float& w : weight[i]) w = 1.0f;
-    }
-  }
+  load_parameter<T>(p.weight, p.columns, 1.0f, thread, threads, weight);
   Piece s;
   s.load(row_of<T>(p.x, start, p.columns), thread, threads);
   if (p.residual != nullptr) {

@@ -24,9 +24,12 @@ inline constexpr u32 kWave = 64;
 
 JAXATOR_DEVICE u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
 JAXATOR_DEVICE u32 thread_y() { return __builtin_amdgcn_workitem_id_y(); }
+JAXATOR_DEVICE u32 thread_z() { return __builtin_amdgcn_workitem_id_z(); }
 JAXATOR_DEVICE u32 block_x() { return __builtin_amdgcn_workgroup_id_x(); }
+JAXATOR_DEVICE u32 block_y() { return __builtin_amdgcn_workgroup_id_y(); }
 JAXATOR_DEVICE u32 threads_x() { return __builtin_amdgcn_workgroup_size_x(); }
 JAXATOR_DEVICE u32 threads_y() { return __builtin_amdgcn_workgroup_size_y(); }
+JAXATOR_DEVICE u32 threads_z() { return __builtin_amdgcn_workgroup_size_z(); }
 
 /// A value that all lanes of the wave have, told to the compiler: it goes to a scalar register.
 JAXATOR_DEVICE u32 uniform(u32 value) { return __builtin_amdgcn_readfirstlane(value); }

@@ -37,6 +37,9 @@ template <class T> JAXATOR_DEVICE u32 pack2(float low, float high) {
   }
 }
 
+/// Two floats in neighbouring registers: one instruction adds, multiplies or fuses both.
+using Pair = float __attribute__((ext_vector_type(2)));
+
 /// Sixteen bytes of elements.
 using Vector = u32 __attribute__((ext_vector_type(4)));
 
@@ -55,6 +58,14 @@ template <class T> JAXATOR_DEVICE void unpack(Vector v, float (&out)[kVectorElem
       out[2 * i + 1] = to_float(T{static_cast<u16>(v[i] >> 16)});
     }
   }
+}
+
+/// The first element alone.
+template <class T> JAXATOR_DEVICE float first_of(Vector v) {
+  if constexpr (sizeof(T) == 4)
+    return bits_as<float>(v[0]);
+  else
+    return to_float(T{static_cast<u16>(v[0])});
 }
 
 template <class T> JAXATOR_DEVICE Vector pack(const float (&values)[kVectorElements<T>]) {

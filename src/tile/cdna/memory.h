@@ -29,6 +29,22 @@ class Span {
   JAXATOR_DEVICE void store_streamed(u32 offset, Vector v) const {
     __builtin_amdgcn_raw_buffer_store_b128(v, resource_, offset, 0, kNonTemporal);
   }
+  /// One element, of 2 or 4 bytes.
+  template <class T> JAXATOR_DEVICE T load_element(u32 offset) const {
+    if constexpr (sizeof(T) == 4)
+      return bits_as<T>(__builtin_amdgcn_raw_buffer_load_b32(resource_, offset, 0, 0));
+    else
+      return bits_as<T>(__builtin_amdgcn_raw_buffer_load_b16(resource_, offset, 0, 0));
+  }
+  template <class T> JAXATOR_DEVICE void store_element(u32 offset, T v) const {
+    if constexpr (sizeof(T) == 4)
+      __builtin_amdgcn_raw_buffer_store_b32(bits_as<u32>(v), resource_, offset, 0, 0);
+    else
+      __builtin_amdgcn_raw_buffer_store_b16(bits_as<u16>(v), resource_, offset, 0, 0);
+  }
+
+  /// Ends at this offset, so that a lane there reads zeros and writes nothing; for lanes without an element.
+  static constexpr u32 kNowhere = u32{1} << 31;
 
  private:
   static constexpr int kNonTemporal = 2;

@@ -50,6 +50,31 @@ template <int N> class BlockSum {
   u32 turn_ = 0;
 };
 
+/// Hands N values of each of the `waves` (up to 16) waves of a block to all: lane l gets those of wave l, lanes without a wave
+/// those of wave 0. All threads of the block take part.
+template <int N> class BlockGather {
+ public:
+  /// One barrier a call is enough, as for BlockSum.
+  JAXATOR_DEVICE void operator()(float (&x)[N], u32 wave, u32 waves) {
+    JAXATOR_SHARED float values[2][N][16];
+    auto& buffer = values[turn_];
+    turn_ ^= 1;
+    if (lane() == 0)
+#pragma unroll
+      for (int i = 0; i < N; i++) buffer[i][wave] = x[i];
+    block_sync();
+    const u32 from = lane() < waves ? lane() : 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = buffer[i][from];
+  }
+
+ private:
+  u32 turn_ = 0;
+};
+
+/// Every lane gets the sum over the first 16 lanes.
+JAXATOR_DEVICE float sum_of_first_lanes(float x) { return broadcast(row_sum(x), 0); }
+
 /// 1 / sqrt(x), 1 ulp; the instruction takes subnormal numbers for zeros.
 JAXATOR_DEVICE float reciprocal_sqrt(float x) {
   const bool small = x < 0x1p-126f;

@@ -36,7 +36,8 @@ void expect_success(const FakeResult& result) { EXPECT_EQ(result.code, 0) << res
 class RocmHandlers : public Rocm {};
 
 TEST_F(RocmHandlers, OnlyExecuteIsDeclaredCapturable) {
-  for (const std::string name : {"rms_norm_forward", "rms_norm_backward"}) {
+  for (const std::string name : {"rms_norm_forward", "rms_norm_backward", "layer_norm_forward", "layer_norm_backward",
+                                 "swiglu_forward", "swiglu_backward", "rope"}) {
     EXPECT_EQ(FakeCall::traits(handler(name + "_rocm")), XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
     EXPECT_EQ(FakeCall::traits(handler(name + "_rocm_initialize")), 0u);
     EXPECT_EQ(FakeCall::traits(handler(name + "_emulated")), 0u);

@@ -1,14 +1,11 @@
 /// rms_norm's kernels for gfx942 and gfx950 on the emulator, with all its checks: values on every path, bytes moved, determinism.
 #include "jaxator/rms_norm.h"
 
-#include <memory>
-
 #include "src/ops/norm_rocm.h"
 #include "src/ops/rms_norm/cdna.h"
 #include "src/ops/rms_norm/reference.h"
-#include "tests/cpp/rocm/testing.h"
+#include "tests/cpp/rocm/rows_testing.h"
 #include "tests/cpp/shapes.h"
-#include "tests/cpp/testing.h"
 
 namespace jaxator::rocm::images {
 extern const Image rms_norm_forward, rms_norm_backward;
@@ -16,29 +13,6 @@ extern const Image rms_norm_forward, rms_norm_backward;
 
 namespace jaxator::testing {
 namespace {
-
-/// Bytes of an array in device memory; `offset` moves it from a multiple of 16. A null array has no size.
-class Bytes {
- public:
-  Bytes(int device, size_t bytes, size_t offset = 0) : offset_(offset) {
-    if (bytes > 0) array_ = std::make_unique<DeviceArray<char>>(device, bytes + offset);
-    bytes_ = bytes;
-  }
-  Bytes(int device, const TestArray& array, bool present = true, size_t offset = 0)
-      : Bytes(device, present ? array.bytes().size() - 2 * guard(array) : 0, offset) {
-    if (bytes_ > 0) expect_ok(hipMemcpy(data(), array.data(), bytes_, hipMemcpyHostToDevice));
-  }
-  void* data() const { return array_ == nullptr ? nullptr : array_->data() + offset_; }
-  float* floats() const { return static_cast<float*>(data()); }
-  void read(TestArray& out) const {
-    if (bytes_ > 0) expect_ok(hipMemcpy(out.data(), data(), bytes_, hipMemcpyDeviceToHost));
-  }
-
- private:
-  static size_t guard(const TestArray& array) { return static_cast<const char*>(array.data()) - array.bytes().data(); }
-  std::unique_ptr<DeviceArray<char>> array_;
-  size_t bytes_ = 0, offset_ = 0;
-};
 
 struct Problem {
   RmsNormDesc desc;
@@ -65,9 +39,8 @@ Results run(int device, const Problem& p, size_t offset = 0) {
   const Bytes weight(device, p.weight, d.has_weight), y(device, bytes, offset), dx(device, bytes, offset);
   const Bytes sum(device, d.has_residual ? bytes : 0, offset), dweight(device, d.has_weight ? d.columns * 4 : 0);
   const Bytes scratch(device, rms_norm_rocm_scratch_floats(d) * 4);
-  RocmStream stream{.device = device, .architecture = rocm_device_architecture(device)};
   for (bool prepare_only : {true, false}) {
-    stream.prepare_only = prepare_only;
+    const RocmStream stream{.device = device, .architecture = rocm_device_architecture(device), .prepare_only = prepare_only};
     rms_norm_forward(d, {x.data(), residual.data(), weight.floats(), y.data(), sum.data()}, stream);
     rms_norm_backward(d,
                       {.sum = d.has_residual ? sum.data() : x.data(),
@@ -129,14 +102,11 @@ RmsNormDesc desc_of(DType type, RowShape shape, bool both) {
           .has_weight = both || shape.columns % 2 == 0};
 }
 
-constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
-
-class RocmRmsNorm : public Rocm, public ::testing::WithParamInterface<int> {};
-INSTANTIATE_TEST_SUITE_P(Every, RocmRmsNorm, ::testing::ValuesIn(kDevices),
-                         [](const auto& info) { return info.param == 0 ? "gfx942" : "gfx950"; });
+class RocmRmsNorm : public RocmRows {};
+INSTANTIATE_TEST_SUITE_P(Every, RocmRmsNorm, ::testing::ValuesIn(kDevices), architecture_of);
 
 TEST_P(RocmRmsNorm, EveryShape) {
-  for (DType type : kTypes)
+  for (DType type : kDTypes)
     for (RowShape shape : kRowShapes)
       for (bool both : {false, true}) {
         SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(shape.rows) + "x" + std::to_string(shape.columns));
@@ -158,7 +128,7 @@ TEST_P(RocmRmsNorm, EveryPath) {
 }
 
 TEST_P(RocmRmsNorm, ArraysAtAnyAddress) {
-  for (DType type : kTypes) {
+  for (DType type : kDTypes) {
     const Problem p{desc_of(type, {5, 128}, true)};
     expect_right(p, run(GetParam(), p, size_of(type)));
   }
@@ -191,37 +161,12 @@ TEST_P(RocmRmsNorm, SmallAndLargeNumbers) {
   }
 }
 
-/// Bytes that the first block of a kernel moves in global memory; every access has its full width, and LDS has no conflicts.
-template <class Parameters>
-uint64_t bytes_of_first_block(int device, const rocm::Image& image, const std::string& kernel, const rocm::Geometry& g,
-                              const Parameters& parameters, const std::vector<std::pair<void*, size_t>>& arrays) {
-  const rocm::Image::Code& code = image.code[device];
-  const auto object = emulator::CodeObject::load({reinterpret_cast<const uint8_t*>(code.begin), size_t(code.end - code.begin)});
-  emulator::Device machine(object->architecture());
-  for (const auto& [address, bytes] : arrays) machine.map(address, bytes);
-  emulator::Arguments arguments;
-  arguments.add(parameters);
-  const emulator::Report report = machine.launch(*object, kernel, arguments,
-                                                 {.grid = {unsigned(g.grid[0]), 1, 1},
-                                                  .block = {unsigned(g.block[0]), unsigned(g.block[1]), 1},
-                                                  .checks = emulator::kTrace | emulator::kBanks,
-                                                  .threads = 1});
-  EXPECT_TRUE(report.clean()) << report.text();
-  uint64_t bytes = 0;
-  for (const emulator::TraceStep& step : report.trace) {
-    EXPECT_EQ(step.global_bytes % 1024, 0u) << "not 16 bytes in each of 64 lanes";
-    bytes += step.global_bytes;
-  }
-  for (const emulator::BankUse& use : report.banks) EXPECT_EQ(use.cycles, use.conflict_free_cycles) << use.instruction;
-  return bytes;
-}
-
 TEST_P(RocmRmsNorm, MovesNoByteTwice) {
   constexpr int64_t kRows = 3, kColumns = 4096, kRow = kColumns * 2;
   alignas(16) static char x[kRows * kRow], residual[kRows * kRow], y[kRows * kRow], sum[kRows * kRow];
   alignas(16) static float weight[kColumns], partials[kRows * kColumns];
-  const std::vector<std::pair<void*, size_t>> arrays{{x, sizeof x},     {residual, sizeof residual}, {y, sizeof y},
-                                                     {sum, sizeof sum}, {weight, sizeof weight},     {partials, sizeof partials}};
+  const Arrays arrays{{x, sizeof x},     {residual, sizeof residual}, {y, sizeof y},
+                      {sum, sizeof sum}, {weight, sizeof weight},     {partials, sizeof partials}};
   const NormRocmConfig forward = norm_rocm::forward(DType::bf16, kRows, kColumns, {});
   const cdna::RmsNormForward f{.x = x,
                                .residual = residual,
@@ -232,8 +177,8 @@ TEST_P(RocmRmsNorm, MovesNoByteTwice) {
                                .columns = kColumns,
                                .inverse_columns = 1.0f / kColumns,
                                .epsilon = 1e-5f};
-  const uint64_t moved =
-      bytes_of_first_block(GetParam(), rocm::images::rms_norm_forward, "rms_norm_forward4_bf16", forward.geometry(), f, arrays);
+  const uint64_t moved = bytes_of_block(GetParam(), rocm::images::rms_norm_forward, "rms_norm_forward4_bf16",
+                                        Traced{forward.geometry(), 128}, f, arrays);
   EXPECT_EQ(moved, 4 * kRow + sizeof weight);
   const NormRocmConfig backward = norm_rocm::backward(DType::bf16, kRows, kColumns, true);
   const cdna::RmsNormBackward b{.sum = x,
@@ -247,11 +192,10 @@ TEST_P(RocmRmsNorm, MovesNoByteTwice) {
                                 .groups = static_cast<unsigned>(backward.groups()),
                                 .inverse_columns = 1.0f / kColumns,
                                 .epsilon = 1e-5f};
-  const uint64_t moved_back = bytes_of_first_block(GetParam(), rocm::images::rms_norm_backward, "rms_norm_backward1_bf16",
-                                                   backward.geometry(), b, arrays);
-  // The trace counts what loads ask for: also those of the row after the last, whose descriptors are empty.
-  constexpr int64_t kAskedInVain = 3 * kRow;
-  EXPECT_EQ(moved_back, 4 * kRow + 2 * sizeof weight + kAskedInVain);
+  const uint64_t moved_back = bytes_of_block(GetParam(), rocm::images::rms_norm_backward, "rms_norm_backward1_bf16",
+                                             Traced{backward.geometry(), 48}, b, arrays);
+  // The loads of the row after the last find empty descriptors.
+  EXPECT_EQ(moved_back, 4 * kRow + 2 * sizeof weight);
 }
 
 TEST_F(Rocm, BadDescriptionsAreRefused) {
