@@ -20,6 +20,11 @@ clang-22 clang++-22
 lld-22 ld.lld-22
 llvm-22 llvm-symbolizer-22
 llvm-22-dev /usr/lib/llvm-22/lib/libLLVMAMDGPUDisassembler.a
+libmlir-22-dev /usr/lib/llvm-22/lib/libMLIRIR.a
+mlir-22-tools mlir-tblgen-22
+liblld-22-dev /usr/lib/llvm-22/lib/liblldELF.a
+libpolly-22-dev /usr/lib/llvm-22/lib/libPolly.a
+llvm-22-tools FileCheck-22
 libzstd-dev /usr/include/zstd.h
 zlib1g-dev /usr/include/zlib.h
 libclang-rt-22-dev /usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.tsan-x86_64.a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,23 +14,38 @@ import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
-from jaxator import _dispatch, _ffi, _partition
+from jaxator import _dispatch, _ffi, _partition, _targets
+from jaxator._errors import UnsupportedError
 from jaxator.matmul_options import ACTIVATIONS, TF32, Options, epilogue, formula
 
 # ---- one device ------------------------------------------------------------------------------------------------------
 
 
-def _cuda_refusals(options: Options, operands: Sequence[Any]) -> list[str]:
-    """Shapes that only the kernel without the copy engine takes: it is right, and far slower than XLA."""
+def _refusals(options: Options, operands: Sequence[Any], platform: str) -> list[str]:
+    """Shapes that only a GPU's kernel that loads element by element takes: it is right, and far slower than XLA."""
     reasons = []
+    if options.eight_bits and (options.transpose_a or not options.transpose_b):
+        reasons.append("eight bits need k contiguous in both operands: transpose_b without transpose_a")
     item = jnp.dtype(options.dtype).itemsize
     for name, array in zip("ab", operands[:2], strict=True):
         if array.shape[-1] * item % 16:
             reasons.append(
                 f"rows of {name} have {array.shape[-1] * item} bytes: must be a multiple of 16 "
-                "(implementation='cuda' takes them, slowly)"
+                f"(implementation={platform!r} takes them, slowly)"
             )
     return reasons
+
+
+def _limits(options: Options, operands: Sequence[Any]) -> list[str]:
+    """Sizes beyond what the ROCm kernels count in 32 bits: see src/ops/matmul/rocm.cpp."""
+    sizes = options.sizes(operands)
+    batch = math.prod(size for factor, size in sizes.items() if factor[0] == "b")
+    m, n = sizes["m"], sizes["n"]
+    if options.batch_a and not options.batch_b and not options.transpose_a:
+        batch, m = 1, batch * m  # rows of one matrix
+    counts = {"m": m, "n": n, "k": sizes["k"], "tiles of 256 x 256": batch * -(-m // 256) * -(-n // 256)}
+    most = {"m": 2**30 - 1, "n": 2**22 - 1, "k": 2**30 - 1, "tiles of 256 x 256": (2**31 - 1) // 512}
+    return [f"{name}={counts[name]}: must be at most {limit}" for name, limit in most.items() if counts[name] > limit]
 
 
 def _scratch(options: Options, target: str, operands: Sequence[Any]) -> tuple[int, int]:
@@ -44,6 +60,8 @@ def _scratch(options: Options, target: str, operands: Sequence[Any]) -> tuple[in
 
     if target == "cuda":
         return 1, query("cuda_scratch_bytes")
+    if target != "cpu":
+        return 1, query("rocm_scratch_bytes")
     slots = query("slots")
     return slots, query("scratch_bytes", slots)
 
@@ -56,9 +74,9 @@ def _kernel(options: Options, target: str, *operands: jax.Array) -> tuple[jax.Ar
         return _kernel(dataclasses.replace(options, transpose_a=False, transpose_b=True), target, a, b, *operands[2:])
     shape = options.result_shape(operands)
     slots, size = _scratch(options, target, operands)
-    results = [_ffi.empty(shape, options.out)] + [_ffi.empty(shape, options.dtype)] * options.preactivation
+    results = [_ffi.empty(shape, options.out)] + [_ffi.empty(shape, options.kept)] * options.preactivation
     results.append(_ffi.empty((size,), jnp.uint8))
-    return _ffi.call("matmul", results, *operands, slots=np.int64(slots), **options.attributes())[:-1]
+    return _ffi.call("matmul", results, *operands, target=target, slots=np.int64(slots), **options.attributes())[:-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +87,10 @@ class Local:
 
     def __call__(self, *operands: jax.Array) -> tuple[jax.Array, ...]:
         options = self.options
-        refused = {} if options.choice.named else {"cuda": _cuda_refusals(options, operands)}
+        refused = {target: _limits(options, operands) for target in ("rocm", *_targets.EMULATED)}
+        if not options.choice.named:
+            for platform in _targets.GPU_PLATFORMS:
+                refused[platform] = refused.get(platform, []) + _refusals(options, operands, platform)
         return _dispatch.run(
             options.choice,
             functools.partial(_kernel, options),
@@ -80,7 +101,7 @@ class Local:
 
     def summed(self, axes: tuple[str, ...], *operands: jax.Array) -> tuple[jax.Array, ...]:
         """The same where k is cut over mesh axes: float32 partial sums are added up, then comes what follows the product."""
-        wide = jnp.promote_types(self.options.dtype, jnp.float32).name
+        wide = jnp.promote_types(self.options.kept, jnp.float32).name
         plain = dataclasses.replace(
             self.options,
             out=wide,
@@ -89,6 +110,8 @@ class Local:
             activation=None,
             has_residual=False,
             preactivation=False,
+            scales_a=0,
+            scales_b=0,
         )
         (product,) = Local(plain)(*_ffi.vary(_ffi.varying_axes(*operands[:2]), *operands[:2]))
         product = jnp.broadcast_to(product, self.options.result_shape(operands))
@@ -96,6 +119,29 @@ class Local:
 
 
 # ---- sharding and vmap -----------------------------------------------------------------------------------------------
+
+
+def _with_mapped_scales(
+    options: Options, size: int, mapped: Sequence[bool], operands: Sequence[jax.Array]
+) -> tuple[Options, list[bool], list[jax.Array]]:
+    """The same where a scale for each row is mapped if its operand is, and one scale for all rows is not mapped."""
+    operands, mapped, at = list(operands), list(mapped), 2
+    for i, (name, rows) in enumerate((("scales_a", "m"), ("scales_b", "n"))):
+        kind = getattr(options, name)
+        if kind == 1 and mapped[at]:  # so one for each row, the same in a matrix
+            sizes = options.sizes(
+                [jax.ShapeDtypeStruct(a.shape[m:], a.dtype) for a, m in zip(operands, mapped, strict=True)]
+            )
+            batched = (options.batch_a, options.batch_b)[i]
+            shape = tuple(sizes[factor] for factor in [*options.leading(batched, False), rows])
+            operands[at] = jnp.broadcast_to(operands[at].reshape(size, *(1,) * len(shape)), (size, *shape))
+            options, kind = dataclasses.replace(options, **{name: 2}), 2
+        if kind == 2 and mapped[i] != mapped[at]:
+            missing = i if mapped[at] else at
+            operands[missing] = jnp.broadcast_to(operands[missing], (size, *operands[missing].shape))
+            mapped[i] = mapped[at] = True
+        at += kind > 0
+    return options, mapped, operands
 
 
 @functools.lru_cache(maxsize=1024)
@@ -107,23 +153,27 @@ def _batched(options: Options) -> Callable[..., Any]:
     @run.def_vmap
     def run_vmap(size: int, mapped: Sequence[bool], *operands: jax.Array) -> tuple[Any, Any]:
         """The mapped dimension becomes the first of the batch."""
-        sizes = options.sizes([jax.ShapeDtypeStruct(a.shape[m:], a.dtype) for a, m in zip(operands, mapped, strict=True)])
-        batch = tuple(sizes[factor] for factor in options.leading(True, False))
-        had = [options.batch_a, options.batch_b] + [options.batch_bias] * options.has_bias + [True] * options.has_residual
+        asked, mapped, operands = _with_mapped_scales(options, size, mapped, operands)
+        sizes = asked.sizes([jax.ShapeDtypeStruct(a.shape[m:], a.dtype) for a, m in zip(operands, mapped, strict=True)])
+        batch = tuple(sizes[factor] for factor in asked.leading(True, False))
+        had = [asked.batch_a, asked.batch_b]
+        had += [asked.batch_a and asked.scales_a == 2] * (asked.scales_a > 0)
+        had += [asked.batch_b and asked.scales_b == 2] * (asked.scales_b > 0)
+        had += [asked.batch_bias] * asked.has_bias + [True] * asked.has_residual
         has, merged = [], []
         for i, (array, is_mapped, had_batch) in enumerate(zip(operands, mapped, had, strict=True)):
-            is_residual = options.has_residual and i == len(operands) - 1
-            full = had_batch and options.batch > 0
+            is_residual = asked.has_residual and i == len(operands) - 1
+            full = had_batch and asked.batch > 0
             has.append(is_mapped or full or is_residual)
             if has[-1]:
                 own = array.shape[is_mapped:]
                 if not full:
-                    array = array.reshape(*array.shape[:is_mapped], *(1,) * options.batch, *own)
+                    array = array.reshape(*array.shape[:is_mapped], *(1,) * asked.batch, *own)
                     own = (*batch, *own)
                 array = jnp.broadcast_to(array, (size, *own))
             merged.append(array)
         new = dataclasses.replace(
-            options, batch=options.batch + 1, batch_a=has[0], batch_b=has[1], batch_bias=options.has_bias and has[2]
+            asked, batch=asked.batch + 1, batch_a=has[0], batch_b=has[1], batch_bias=asked.has_bias and has[2 + asked.scales]
         )
         results = _batched(new)(*merged)
         return results, tuple(True for _ in results)
@@ -157,6 +207,9 @@ def product(options: Options, operands: tuple[jax.Array, ...]) -> tuple[jax.Arra
 
 
 def _product_fwd(options: Options, operands: tuple[jax.Array, ...]) -> tuple[Any, Any]:
+    if options.eight_bits:
+        rule = f"dtype={options.dtype}: products of eight-bit arrays have no gradient; quantise inside a custom_vjp"
+        raise UnsupportedError(options.choice.op, {"gradient": [rule]})
     # z is written by the same kernel: M N elements more. Computed again it would be the whole product.
     saves = options.activation is not None
     results = product(dataclasses.replace(options, preactivation=options.preactivation or saves), operands)

@@ -30,6 +30,9 @@ ROUTES = {"matmul_f32": 1, "matmul_bf16dot": 2, "tf32": 3}
 """Ways to multiply that can be named, with the library's numbers."""
 TF32 = ROUTES["tf32"]
 
+EIGHT_BITS = {"float8_e4m3fn": 1, "float8_e5m2": 2}
+"""Element types of eight bits, with the library's numbers."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -58,8 +61,28 @@ class Options:
     """Whether z = a b + bias is a result too."""
     gradient: bool = False
     """Whether it is a product of the backward pass; for `explain`."""
+    dtype_b: str = ""
+    """Of b where it is not that of a, which then have eight bits each."""
+    scales_a: int = 0
+    """Factors of a's rows (M): 0 none, 1 one for all, 2 one for each; they come after b."""
+    scales_b: int = 0
+    """Of the N rows of b."""
     wide: tuple[bool, ...] = ()
     """Operands of `product` that come as float32 and are narrowed first: their gradients are partial sums, see `widened`."""
+
+    @property
+    def eight_bits(self) -> bool:
+        return self.dtype in EIGHT_BITS
+
+    @property
+    def kept(self) -> str:
+        """The type of residual and preactivation."""
+        return "bfloat16" if self.eight_bits else self.dtype
+
+    @property
+    def scales(self) -> int:
+        """How many operands are scales."""
+        return (self.scales_a > 0) + (self.scales_b > 0)
 
     def leading(self, batched: bool, summed: bool) -> list[str]:
         return [f"b{i}" for i in range(self.batch * batched)] + [f"s{i}" for i in range(self.sum * summed)]
@@ -69,6 +92,8 @@ class Options:
         a, b = ["k", "m"] if self.transpose_a else ["m", "k"], ["n", "k"] if self.transpose_b else ["k", "n"]
         result = [*self.leading(True, False), "m", "n"]
         operands = [self.leading(self.batch_a, self.sum_a) + a, self.leading(self.batch_b, self.sum_b) + b]
+        for kind, batched, rows in ((self.scales_a, self.batch_a, "m"), (self.scales_b, self.batch_b, "n")):
+            operands += [[*self.leading(batched, False), rows] if kind == 2 else []] * (kind > 0)
         operands += [[*self.leading(self.batch_bias, False), "n"]] * self.has_bias + [result] * self.has_residual
         return operands, [result] * (1 + self.preactivation)
 
@@ -108,6 +133,8 @@ class Options:
             gradient=self.gradient,
             activation=np.int64(list(ACTIVATIONS).index(self.activation)),
             route=np.int64(self.route),
+            scales_a=np.int64(self.scales_a),
+            scales_b=np.int64(self.scales_b),
             batch_rank=np.int64(self.batch),
             sum_rank=np.int64(self.sum),
         )
@@ -119,7 +146,7 @@ class Options:
         flags = (self.transpose_a, self.transpose_b, self.batch_a, self.batch_b, self.sum_a, self.sum_b)
         own_bias = self.has_bias and self.batch_bias
         return [
-            _ffi.DTYPES[self.dtype],
+            _ffi.DTYPES[self.kept],
             batch,
             total,
             sizes["m"],
@@ -128,18 +155,24 @@ class Options:
             *map(int, flags),
             int(own_bias),
             self.route,
+            EIGHT_BITS.get(self.dtype, 0),
+            EIGHT_BITS.get(self.dtype_b or self.dtype, 0),
         ]
 
 
 def epilogue(options: Options, z: jax.Array, *rest: jax.Array) -> tuple[jax.Array, ...]:
-    """What follows the product z, in the type of z: [bias], [residual] -> out, [preactivation]."""
+    """What follows the product z, in the type of z: [scales], [bias], [residual] -> out, [preactivation]."""
     rest = list(rest)
+    for kind, rows in ((options.scales_a, (..., None)), (options.scales_b, (..., None, slice(None)))):
+        if kind:
+            scales = rest.pop(0)
+            z = z * (scales[rows] if kind == 2 else scales)
     if options.has_bias:
         z = z + rest.pop(0)[..., None, :]
     out = ACTIVATIONS[options.activation](z)
     if options.has_residual:
         out = out + rest.pop(0).astype(z.dtype)
-    return (out.astype(options.out), z.astype(options.dtype)) if options.preactivation else (out.astype(options.out),)
+    return (out.astype(options.out), z.astype(options.kept)) if options.preactivation else (out.astype(options.out),)
 
 
 def formula(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
@@ -148,10 +181,10 @@ def formula(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
     (left, right, *_), (result, *_) = options.factors()
     kept = [factor for factor in result if factor in {*left, *right}]
     text = [("".join(names[factor] for factor in dims)) for dims in (left, right, kept)]
-    wide = jnp.promote_types(options.dtype, jnp.float32)
+    wide = jnp.promote_types(options.kept, jnp.float32)
     # The default precision of float32 on a GPU is that of tf32.
     precision = jax.lax.Precision.HIGHEST if options.dtype == "float32" else None
-    a, b = operands[:2]
+    a, b = (x.astype(options.kept) for x in operands[:2])
     if {*left, *right} - {*kept} != {*left} & {*right} - {*kept}:
         a, b = a.astype(wide), b.astype(wide)  # einsum sums a dimension that one operand alone has in that operand's type
     z = jnp.einsum(f"{text[0]},{text[1]}->{text[2]}", a, b, precision=precision, preferred_element_type=wide)

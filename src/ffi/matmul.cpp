@@ -1,11 +1,14 @@
 /// @file
-/// a, b, [bias], [residual] -> out, [preactivation], scratch
+/// a, b, [scales of a], [scales of b], [bias], [residual] -> out, [preactivation], scratch
 /// a [batch..., sum..., M, K] or transposed [batch..., sum..., K, M], b [batch..., sum..., K, N] or transposed [batch..., sum...,
-/// N, K], bias float32 [batch..., N], residual and the results [batch..., M, N]; scratch uint8. The attributes batch_rank and
-/// sum_rank count the dimensions in front, batch_a, sum_a and so on say which operands have them.
+/// N, K], scales float32 of one
+/// element or [batch..., M] and [batch..., N], bias float32 [batch..., N], residual and the results [batch..., M, N]; scratch
+/// uint8. The attributes batch_rank and sum_rank count the dimensions in front, batch_a, sum_a and so on say which operands have
+/// them.
 #include "jaxator/matmul.h"
 
 #include <type_traits>
+#include <utility>
 
 #include "src/ffi/ffi.h"
 
@@ -27,10 +30,27 @@ MatmulDesc desc_of(const Attributes& attributes) {
   if (route < 0 || route > 3)
     throw Error("route=" + std::to_string(route) + ": must be 0 (by target), 1 (float32), 2 (bfloat16 dot) or 3 (tf32)");
   desc.route = static_cast<MatmulRoute>(route);
+  for (auto [name, scales] : {std::pair{"scales_a", &desc.scales_a}, {"scales_b", &desc.scales_b}}) {
+    const int64_t kind = attributes.get<int64_t>(name);
+    if (kind < 0 || kind > 2)
+      throw Error(std::string(name) + "=" + std::to_string(kind) + ": must be 0 (none), 1 (one) or 2 (each)");
+    *scales = static_cast<Scales>(kind);
+  }
   return desc;
 }
 
-void check(const Attributes& attributes) { desc_of(attributes).validate(); }
+/// What depends on the operands' types is checked when they are there.
+void check(const Attributes& attributes) {
+  MatmulDesc desc = desc_of(attributes);
+  desc.scales_a = desc.scales_b = Scales::none;
+  desc.validate();
+}
+
+EightBits eight_bits_of(const Buffer& buffer) {
+  return buffer.type == xla::ffi::DataType::F8E4M3FN ? EightBits::e4m3
+         : buffer.type == xla::ffi::DataType::F8E5M2 ? EightBits::e5m2
+                                                     : EightBits::no;
+}
 
 /// Reads the dimensions of one operand in order; a size that another operand gave must be the same.
 class Dimensions {
@@ -74,6 +94,8 @@ void take_operands(Call& call, MatmulDesc& desc, MatmulArgs& args) {
     dimensions.take(1, first_name, first), dimensions.take(1, second_name, second), dimensions.end();
   };
   const Buffer a = call.operand(), b = call.operand();
+  const Buffer scales_a = call.operand_if(desc.scales_a != Scales::none),
+               scales_b = call.operand_if(desc.scales_b != Scales::none);
   const Buffer bias = call.operand_if(desc.has_bias), residual = call.operand_if(desc.has_residual);
   desc.transpose_a ? matrix("a", a, desc.batch_a, desc.sum_a, desc.k, "k", desc.m, "m")
                    : matrix("a", a, desc.batch_a, desc.sum_a, desc.m, "m", desc.k, "k");
@@ -87,8 +109,15 @@ void take_operands(Call& call, MatmulDesc& desc, MatmulArgs& args) {
   if (desc.has_residual) matrix("residual", residual, true, false, desc.m, "m", desc.n, "n");
   if (desc.batch < 0) desc.batch = 1;
   if (desc.sum < 0) desc.sum = 1;
-  if (a.type != b.type) throw Error("a and b have different element types");
-  desc.type = a.dtype();
+  desc.eight_a = eight_bits_of(a), desc.eight_b = eight_bits_of(b);
+  if (a.type != b.type && !desc.eight_bits()) throw Error("a and b have different element types");
+  desc.type = desc.eight_bits() ? DType::bf16 : a.dtype();
+  const auto elements = [&](Scales kind, bool batched, int64_t rows) {
+    return kind == Scales::each ? (batched ? desc.batch : 1) * rows : kind == Scales::one ? 1 : 0;
+  };
+  require_elements("scales of a", scales_a, elements(desc.scales_a, desc.batch_a, desc.m));
+  require_elements("scales of b", scales_b, elements(desc.scales_b, desc.batch_b, desc.n));
+  args.scales_a = scales_a.as<float>(), args.scales_b = scales_b.as<float>();
   args.a = a.data, args.b = b.data, args.bias = bias.as<float>(), args.residual = residual.data;
 }
 
@@ -104,7 +133,10 @@ template <class Target> void execute(Call& call, Target& target) {
   const Buffer scratch = call.result();
   args.scratch = scratch.data;
   desc.validate();
-  if constexpr (std::is_same_v<Target, Executor>) {
+  if constexpr (std::is_same_v<Target, const RocmStream>) {
+    require_elements("scratch", scratch, matmul_rocm_scratch_bytes(desc));
+    matmul(desc, args, target);
+  } else if constexpr (std::is_same_v<Target, Executor>) {
     const int64_t slots = call.attributes.template get<int64_t>("slots");
     require_elements("scratch", scratch, matmul_scratch_bytes(desc, slots));
     matmul(desc, args, slots, target);
@@ -118,3 +150,4 @@ template <class Target> void execute(Call& call, Target& target) {
 }  // namespace jaxator::ffi
 
 JAXATOR_FFI_HANDLER(matmul, jaxator::ffi::check, jaxator::ffi::execute)
+JAXATOR_FFI_ROCM_HANDLER(matmul, jaxator::ffi::execute)

@@ -7,7 +7,10 @@
 
 namespace {
 
-/// n: dtype, batch, sum, m, n, k, transpose_a, transpose_b, batch_a, batch_b, sum_a, sum_b, batch_bias, route.
+constexpr int kNumbers = 16;
+
+/// n: dtype, batch, sum, m, n, k, transpose_a, transpose_b, batch_a, batch_b, sum_a, sum_b, batch_bias, route, formats of eight
+/// bits of a and b.
 jaxator::MatmulDesc desc_of(const int64_t* n) {
   const auto type = static_cast<jaxator::DType>(n[0]);
   return {.type = type,
@@ -25,7 +28,9 @@ jaxator::MatmulDesc desc_of(const int64_t* n) {
           .sum_b = n[11] != 0,
           .has_bias = n[12] != 0,
           .batch_bias = n[12] != 0,
-          .route = static_cast<jaxator::MatmulRoute>(n[13])};
+          .route = static_cast<jaxator::MatmulRoute>(n[13]),
+          .eight_a = static_cast<jaxator::EightBits>(n[14]),
+          .eight_b = static_cast<jaxator::EightBits>(n[15])};
 }
 
 /// A request that no kernel serves is {}.
@@ -47,9 +52,17 @@ JAXATOR_C_API int64_t jaxator_matmul_scratch_bytes(const int64_t* n, int64_t slo
 JAXATOR_C_API int64_t jaxator_matmul_cuda_scratch_bytes(const int64_t* n) {
   return jaxator::matmul_cuda_scratch_bytes(desc_of(n));
 }
+JAXATOR_C_API int64_t jaxator_matmul_rocm_scratch_bytes(const int64_t* n) {
+  return jaxator::matmul_rocm_scratch_bytes(desc_of(n));
+}
 JAXATOR_C_API int jaxator_matmul_describe(const int64_t* n, char* out, int capacity) {
   return write([&] { return jaxator::matmul_describe(desc_of(n)); }, out, capacity);
 }
 JAXATOR_C_API int jaxator_matmul_cuda_describe(const int64_t* n, char* out, int capacity) {
   return write([&] { return jaxator::matmul_cuda_describe(desc_of(n)); }, out, capacity);
+}
+/// Followed by the architecture's number.
+JAXATOR_C_API int jaxator_matmul_rocm_describe(const int64_t* n, char* out, int capacity) {
+  return write([&] { return jaxator::matmul_rocm_describe(desc_of(n), static_cast<jaxator::RocmArchitecture>(n[kNumbers])); },
+               out, capacity);
 }

@@ -9,6 +9,7 @@
 #include "src/ffi/c_api.h"
 #include "src/runtime/cpu_kernels.h"
 #include "src/runtime/cuda/measure.h"
+#include "src/runtime/cuda/module.h"
 
 /// Nanoseconds of one memcpy dealt to `threads` threads.
 JAXATOR_C_API int64_t jaxator_copy_nanoseconds(int64_t to, int64_t from, int64_t bytes, int64_t threads) {
@@ -69,4 +70,10 @@ JAXATOR_C_API int64_t jaxator_cuda_peak_flops(int64_t device) {
   } catch (const std::exception&) {
     return -1;
   }
+}
+
+/// What loading kernels has cost this process: 0: how many were loaded, 1: nanoseconds in all, 2: of the slowest.
+JAXATOR_C_API int64_t jaxator_cuda_load_times(int64_t which) {
+  const jaxator::cuda::LoadTimes times = jaxator::cuda::load_times();
+  return which == 0 ? times.functions : which == 1 ? times.nanoseconds : times.most;
 }

@@ -1,5 +1,7 @@
 #include "src/runtime/blob.h"
 
+#include <zlib.h>
+
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -104,8 +106,27 @@ std::string decode_base64(std::string_view text) {
   return bytes;
 }
 
-std::string blob_contents(std::string_view base64, std::string_view hash) {
+namespace {
+
+std::string unpack(const std::string& packed, int64_t size) {
+  // Nothing compresses better than 1 : 1032 in this format, so a false size cannot ask for much.
+  if (size < 0 || size > static_cast<int64_t>(packed.size()) * 1040)
+    throw Error("blob: " + std::to_string(packed.size()) + " bytes do not unpack to " + std::to_string(size));
+  std::string bytes(static_cast<size_t>(size), '\0');
+  uLongf written = bytes.size();
+  const int status = uncompress(reinterpret_cast<Bytef*>(bytes.data()), &written, reinterpret_cast<const Bytef*>(packed.data()),
+                                packed.size());
+  if (status != Z_OK || written != bytes.size())
+    throw Error("blob: damaged: zlib says " + std::to_string(status) + " after " + std::to_string(written) + " of " +
+                std::to_string(size) + " bytes");
+  return bytes;
+}
+
+}  // namespace
+
+std::string blob_contents(std::string_view base64, std::string_view hash, int64_t unpacked_bytes) {
   std::string bytes = decode_base64(base64);
+  if (unpacked_bytes != 0) bytes = unpack(bytes, unpacked_bytes);
   if (const std::string found = sha256(bytes); found != hash)
     throw Error("blob: its SHA-256 is " + found + ", the program says " + std::string(hash));
   return bytes;

@@ -48,6 +48,14 @@ TEST(Blob, Base64OfTheStandard) {
   EXPECT_EQ(error_of([] { decode_base64("Zm-v"); }), "blob: character 2 is no digit of base64");
   EXPECT_EQ(error_of([] { decode_base64("Z=9v"); }), "blob: character 1 is no digit of base64");
   EXPECT_EQ(blob_contents("Zm9v", sha256("foo")), "foo");
+  EXPECT_EQ(blob_contents("eJxLy88HAAKCAUU=", sha256("foo"), 3), "foo") << "compressed";
+  EXPECT_EQ(error_of([] { blob_contents("eJxLy88HAAKCAUU=", sha256("foo"), 2); }),
+            "blob: damaged: zlib says -5 after 2 of 2 bytes");
+  EXPECT_EQ(error_of([] { blob_contents("eJxLy88HAAKCAUU=", sha256("foo"), 4); }),
+            "blob: damaged: zlib says 0 after 3 of 4 bytes");
+  EXPECT_EQ(error_of([] { blob_contents("Zm9v", sha256("foo"), 3); }), "blob: damaged: zlib says -3 after 0 of 3 bytes");
+  EXPECT_EQ(error_of([] { blob_contents("Zm9v", sha256("foo"), int64_t{1} << 40); }),
+            "blob: 3 bytes do not unpack to 1099511627776");
   EXPECT_EQ(error_of([] { blob_contents("Zm9v", "00"); }), "blob: its SHA-256 is " + sha256("foo") + ", the program says 00");
 }
 

@@ -253,6 +253,13 @@ int cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* byt
 }
 
 /// Refuses what a device would: more threads or shared memory than the function was loaded for, another cluster.
+int cuMemsetD32Async(unsigned long long address, unsigned value, size_t words, void*) {
+  std::lock_guard lock(state().mutex);
+  if (const int result = ordered("cuMemsetD32Async")) return result;
+  state().record.fills.push_back({address, value, words});
+  return 0;
+}
+
 int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** arguments, void** extra) {
   std::lock_guard lock(state().mutex);
   if (const int result = ordered("cuLaunchKernelEx")) return result;

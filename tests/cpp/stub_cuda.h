@@ -45,12 +45,19 @@ struct StubTensorMap {
   int interleave, swizzle, promotion, fill;
 };
 
+struct StubFill {
+  uint64_t address;
+  unsigned value;
+  size_t words;
+};
+
 struct StubRecord {
   std::vector<StubLoad> loads;
   std::vector<std::string> lookups;  // names of functions
   std::vector<StubAttribute> attributes;
   std::vector<StubLaunch> launches;
   std::vector<StubTensorMap> maps;
+  std::vector<StubFill> fills;
 };
 
 enum StubResult {

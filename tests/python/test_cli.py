@@ -67,12 +67,13 @@ def test_doctor():
 
 def test_doctor_json():
     report = json.loads(invoke("doctor", "--json").output)
-    assert set(report) == {"versions", "cpu", "cuda", "rocm", "libraries", "kernels", "devices", "notes"}
+    assert set(report) == {"versions", "cpu", "cuda", "rocm", "flight", "libraries", "kernels", "devices", "notes"}
     assert report["versions"]["jaxator"] == jaxator.__version__
     assert report["kernels"]["rms_norm_forward"]["cpu"] == ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"]
     assert report["kernels"]["rms_norm_forward"]["cuda"] == ["sm_90a"]
     assert report["kernels"]["rms_norm_forward"]["rocm"] == ["gfx942", "gfx950"]
-    assert report["kernels"]["swiglu_forward"]["rocm"] == []
+    assert report["kernels"]["swiglu_forward"]["rocm"] == ["gfx942", "gfx950"]
+    assert report["flight"]["problem"] == "" and report["flight"]["version"]["llvm"].startswith("22.1")
     assert any(image.startswith("rms_norm_forward: sm_90a PTX") for image in report["cuda"]["images"])
     assert all(size > 0 for size in report["libraries"].values())
     assert any("jax_remove_custom_partitioning_ptr_from_cache_key" in note for note in report["notes"])

@@ -68,6 +68,8 @@ def choose(op: str, dtype: str | None = None, case: str | None = None, target: s
     for name in names:
         if name == DISPATCH:
             tasks.append(Task(None, "forward"))
+            if target == "cuda":
+                tasks.append(Task(None, gpu_bench.LOADING))
         else:
             # On a GPU the passes are measured apart: their kernels have limits and peers of their own.
             directions = {"cuda": ("forward", "backward")}.get(target)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 import jaxator
 from jaxator import _ffi, _targets
+from jaxator.flight import _cache, _compiler
 
 CACHE_FLAG = "jax_remove_custom_partitioning_ptr_from_cache_key"
 
@@ -32,10 +33,25 @@ def examine() -> dict[str, Any]:
         "libraries": {path.name: path.stat().st_size for path in _libraries()},
         "cuda": _ffi.cuda_report(),
         "rocm": _ffi.rocm_report(),
+        "flight": _flight(),
         "kernels": _kernels(),
         "devices": _devices(),
         "notes": _notes(cpu),
     }
+
+
+def _flight() -> dict[str, Any]:
+    """The compiler of the kernel language, started to see that it does start; and where compiled kernels are kept."""
+    path, problem, version = _compiler.find_executable(), "", {}
+    if path is None:
+        problem = f"{_compiler.EXECUTABLE} is not in this installation: pip install jaxator-flightc"
+    else:
+        try:
+            version = dict(_compiler.start())
+        except (OSError, RuntimeError) as error:
+            problem = str(error)
+    folder = _cache.current().folder
+    return {"compiler": path and str(path), "problem": problem, "version": version, "cache": folder and str(folder)}
 
 
 def _libraries() -> list[Path]:
@@ -110,6 +126,10 @@ def show(report: dict[str, Any], as_json: bool) -> None:
     facts.add_row(
         "CUDA driver", report["cuda"]["problem"] or ", ".join(d["name"] for d in report["cuda"]["devices"]) or "no device"
     )
+    flight = report["flight"]
+    built = ", ".join(f"{name} {version}" for name, version in flight["version"].items())
+    facts.add_row("Flight's compiler", flight["problem"] or built)
+    facts.add_row("Flight's cache", flight["cache"] or "memory only")
     for name, size in report["libraries"].items():
         facts.add_row(name, f"{size / 2**20:.2f} MiB")
     for name, devices in report["devices"].items():

@@ -1,13 +1,16 @@
 """Timing on a GPU, whose clock depends on what ran before: a large matrix product starts at 1980 MHz and falls to about 1450
 once the power limit is reached, after 15 to 25 ms. So every figure is one of two:
 
-- burst: after 0.2 s of rest and three untimed programs, about 14 ms. Repeats within 0.3 %.
-- sustained: 120 ms of the same kernel untimed, then 60 ms. Repeats within 3 to 4 %. Without the run-in of its own the kernel
-  that ran before would decide the clock.
+- burst: after 0.2 s of rest and 3 ms untimed, about 14 ms. Repeats within 0.3 %. With less untimed work the clock still
+  rises.
+- sustained: 120 ms of the same kernel untimed, then 60 ms; of longer programs ten of each. Repeats within 3 to 4 %. The
+  kernel that ran before would else decide the clock: training steps of 80 ms, three of each, once read as 0.95, where twelve
+  untimed and twenty timed ones gave 1.03 four times out of four.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import statistics
 import subprocess
@@ -24,12 +27,15 @@ Run = Callable[[int], float]
 """run(n): seconds of n repetitions, started one behind the other."""
 
 REGIMES = ("burst", "sustained")
-PROGRAM_SECONDS = 1e-3
+PROGRAM_SECONDS = 3e-4
 
 
 def sets_for(expected_seconds: float) -> int:
-    """How many sets of inputs one program uses in turn: at least 3, which exceed the 50 MB of L2 for the shapes measured here,
-    and so many that a program takes a millisecond, beside which the 50 us that the host needs to start the next are hidden."""
+    """How many sets of inputs one program uses in turn.
+
+    At least 3, which exceed the 50 MB of L2 for the shapes measured here, and so many that a program takes 0.3 ms: the host
+    needs 50 us to start the next, and 5 us for each kernel.
+    """
     return min(32, max(3, round(PROGRAM_SECONDS / expected_seconds)))
 
 
@@ -37,16 +43,23 @@ def inputs(arrays: Any, seed: int) -> Any:
     """Standard normal arrays for a tree of shapes, made on the device."""
     leaves, tree = jax.tree.flatten(arrays)
     keys = jax.random.split(jax.random.key(seed), len(leaves))
-    make = jax.jit(
-        lambda keys: [jax.random.normal(k, a.shape, jnp.float32).astype(a.dtype) for k, a in zip(keys, leaves, strict=True)]
-    )
-    return jax.tree.unflatten(tree, make(keys))
+    return jax.tree.unflatten(tree, _normal(keys, tuple((a.shape, jnp.dtype(a.dtype)) for a in leaves)))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _normal(keys: jax.Array, arrays: tuple[tuple[tuple[int, ...], jnp.dtype], ...]) -> list[jax.Array]:
+    pairs = zip(keys, arrays, strict=True)
+    return [jax.random.normal(key, shape, jnp.float32).astype(dtype) for key, (shape, dtype) in pairs]
 
 
 def program(fn: Callable[..., Any], sets: list[tuple[Any, ...]]) -> Run:
-    """Repetitions of fn inside one jitted program that calls it once for each set of inputs: the host is never the limit."""
+    """Repetitions of fn inside one jitted program that calls it once for each set of inputs: the host is never the limit.
 
-    @jax.jit
+    Without CUDA graphs: results are new arrays each time, and writing their addresses into a graph of 64 kernels takes the
+    host about a millisecond, as long as they run.
+    """
+
+    @functools.partial(jax.jit, compiler_options={"xla_gpu_enable_command_buffer": ""})
     def every(sets: list[tuple[Any, ...]]) -> list[Any]:
         return [fn(*operands) for operands in sets]
 
@@ -68,11 +81,11 @@ def seconds(run: Run, regime: str) -> float:
     once = run(1)
     if regime == "burst":
         time.sleep(0.2)
-        run(3)
+        run(max(3, round(0.003 / once)))
         count = max(3, round(0.014 / once))
     else:
-        run(max(3, round(0.12 / once)))
-        count = max(3, round(0.06 / once))
+        run(max(10, round(0.12 / once)))
+        count = max(10, round(0.06 / once))
     return run(count) / count
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,18 +15,28 @@ import jax.numpy as jnp
 
 import jaxator
 from jaxator.cli import cases, gpu
-from jaxator.explain import explain
 
 if TYPE_CHECKING:
     from jaxator.cli.bench import Row, Task
 
 OURS, LIMIT = "jaxator", "limit"
+LOADING = "loading"
+
+_LOAD_KERNELS = """
+import jax, jax.numpy as jnp, jaxator
+from jaxator import _ffi
+x, weight = jnp.ones((256, 256), jnp.bfloat16), jnp.ones(256)
+attend = lambda q: jaxator.dot_product_attention(q, q, q, is_causal=True).astype(jnp.float32).sum()
+jax.block_until_ready(jax.jit(jax.grad(attend))(jnp.ones((1, 256, 2, 128), jnp.bfloat16)))
+jax.block_until_ready([jax.jit(jaxator.matmul)(x, x), jax.jit(jaxator.rms_norm)(x, weight), jax.jit(jaxator.swiglu)(x)])
+print(*(_ffi.query("jaxator_cuda_load_times", which) for which in range(3)))
+"""
 
 
 def measure(task: Task, repeats: int) -> list[Row]:
     """Ours, every peer and the limit, `repeats` times in random order (more than seven add little: bursts repeat within 0.3 %)."""
     if task.case is None:
-        return [_dispatch(repeats)]
+        return [_loading() if task.direction == LOADING else _dispatch(repeats)]
     from jaxator.cli.bench import Row
 
     case, direction = task.case, task.direction
@@ -35,7 +47,6 @@ def measure(task: Task, repeats: int) -> list[Row]:
         runs = {OURS: _run(case.fn, case, direction, sets)}
         for name, peer in case.peers.items():
             runs[name] = _run(peer, case, direction, sets)
-        implementation = explain(case.fn, *case.operands).calls[0].implementation
         runs[LIMIT], limit_work = gpu.peak_run() if case.flops else (gpu.copy_run(int(work)), work)
         found = gpu.medians(runs, min(repeats, 7))
     rows = []
@@ -106,3 +117,26 @@ def _dispatch(repeats: int) -> Row:
         op=DISPATCH, case=f"forward 8x128 ({(ours - peer) * 1e6:+.2f} us)", dtype="float32", target="cuda", implementation="cuda",
         seconds=ours, value=ours * 1e6, unit="us", limit_share=None, peer="jitted x + 1", peer_value=peer * 1e6, ratio=peer / ours,
     )  # fmt: skip
+
+
+def _loading() -> Row:
+    """What loading a kernel costs a new process: the slowest of a few ops' beside their mean."""
+    from jaxator.cli.bench import Row
+
+    run = subprocess.run([sys.executable, "-c", _LOAD_KERNELS], capture_output=True, text=True, check=True)
+    count, total, most = map(int, run.stdout.split())
+    mean = total / count
+    return Row(
+        op=LOADING,
+        case=f"slowest of {count} kernels in a new process",
+        dtype="bfloat16",
+        target="cuda",
+        implementation="cuda",
+        seconds=most * 1e-9,
+        value=most * 1e-3,
+        unit="us",
+        limit_share=None,
+        peer="their mean",
+        peer_value=mean * 1e-3,
+        ratio=mean / most,
+    )

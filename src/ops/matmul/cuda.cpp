@@ -15,7 +15,7 @@
 namespace jaxator {
 namespace cuda::images {
 extern const Image matmul_bf16_nn, matmul_bf16_nt, matmul_bf16_tn, matmul_bf16_tt, matmul_f16_nn, matmul_f16_nt, matmul_f16_tn,
-    matmul_f16_tt, matmul_tf32_nt, matmul_loose, matmul_sum;
+    matmul_f16_tt, matmul_tf32_nt, matmul_loose;
 }
 namespace {
 
@@ -47,9 +47,6 @@ const Kernels kTf32{cuda::images::matmul_tf32_nt};
 const Kernel kLoose[] = {{cuda::images::matmul_loose, "matmul_loose_tf32"},
                          {cuda::images::matmul_loose, "matmul_loose_bf16"},
                          {cuda::images::matmul_loose, "matmul_loose_f16"}};
-const Kernel kSum[] = {{cuda::images::matmul_sum, "matmul_sum_tf32"},
-                       {cuda::images::matmul_sum, "matmul_sum_bf16"},
-                       {cuda::images::matmul_sum, "matmul_sum_f16"}};
 
 void at_most_int(const char* name, int64_t value) {
   if (value > std::numeric_limits<int32_t>::max() / 2)
@@ -58,6 +55,7 @@ void at_most_int(const char* name, int64_t value) {
 }
 
 void check_route(const MatmulDesc& desc) {
+  refuse_eight_bits(desc, "CUDA");
   if (desc.route == MatmulRoute::by_target && desc.type != DType::f32) return;
   if (desc.route == MatmulRoute::tf32 && desc.type == DType::f32) return;
   throw UnsupportedError(std::string("type=") + name_of(desc.type) +
@@ -74,12 +72,13 @@ int64_t box_rows(const MatmulDesc& desc, const MatmulCudaConfig& config) {
 hopper::MatmulParams parameters(const MatmulDesc& desc, const MatmulArgs& args, const MatmulCudaConfig& config) {
   const int64_t k_steps = matmul_k_steps(desc), row_bytes = desc.n * size_of(desc.type);
   const int64_t steps = k_steps * desc.sum, rows = matmul_cluster_rows(desc, config), columns = matmul_tile_columns(desc, config);
+  const int64_t whole = matmul_whole_tiles(desc, config), shared_steps = (rows * columns * desc.batch - whole) * steps;
   at_most_int("m", desc.m), at_most_int("n", desc.n), at_most_int("k", desc.k), at_most_int("batch", desc.batch),
       at_most_int("sum", desc.sum);
   at_most_int("steps along k", steps);
   // Each factor fits 31 bits, so no product overflows before it is tested.
-  at_most_int("tiles of a matrix", rows * columns),
-      at_most_int("tiles", rows * columns * desc.batch * config.parts * config.pair);
+  at_most_int("tiles of a matrix", rows * columns), at_most_int("tiles", rows * columns * desc.batch * config.pair),
+      at_most_int("shared steps along k", shared_steps);
   at_most_int("matrices of a", matrices_a(desc)), at_most_int("matrices of b", matrices_b(desc));
   return {.out = args.out,
           .preactivation = desc.has_preactivation ? args.preactivation : nullptr,
@@ -95,8 +94,12 @@ hopper::MatmulParams parameters(const MatmulDesc& desc, const MatmulArgs& args, 
           .band = config.band,
           .pair = config.pair,
           .splits = config.splits,
-          .parts = config.parts,
-          .partials = static_cast<float*>(args.scratch),
+          .whole = int(whole),
+          .streams = config.streams,
+          .stream_steps = config.streams ? int(shared_steps / config.streams) : 0,
+          .stream_extra = config.streams ? int(shared_steps % config.streams) : 0,
+          .ready = static_cast<int*>(args.scratch),
+          .partials = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + matmul_flag_bytes(config)),
           .stage_bytes = hopper::matmul_stage_bytes(int(box_rows(desc, config)), config.columns),
           .activation = int(desc.activation),
           .a_batch = int(matrix_a(desc, 1, 0)),
@@ -106,7 +109,7 @@ hopper::MatmulParams parameters(const MatmulDesc& desc, const MatmulArgs& args, 
           .bias_batched = desc.batch_bias,
           .out_f32 = desc.out_type == DType::f32,
           .aligned_rows = row_bytes % 16 == 0,
-          .store_maps = row_bytes % 16 == 0 && config.slices() == 1};
+          .store_maps = row_bytes % 16 == 0 && config.splits == 1};
 }
 
 /// [matrices, slow, fast] with boxes of 128 bytes by `box`.
@@ -116,16 +119,6 @@ TensorMap map_of(const char* name, DType type, const void* data, int64_t matrice
                           {{.size = uint64_t(fast), .stride_bytes = 0, .box = uint32_t(128 / size_of(type))},
                            {.size = uint64_t(slow), .stride_bytes = row, .box = uint32_t(box)},
                            {.size = uint64_t(matrices), .stride_bytes = row * uint64_t(slow), .box = 1}});
-}
-
-/// A block for each tile and 64 columns of what a warpgroup has.
-void finish_parts(const MatmulDesc& desc, const MatmulCudaConfig& config, const hopper::MatmulParams& p,
-                  const CudaStream& stream) {
-  const int64_t tiles = int64_t{p.cluster_rows} * p.pair * p.tile_columns * p.batch;
-  const int columns = config.rows == 128 ? config.columns : config.columns / 2;
-  const cuda::Geometry geometry{
-      .grid = {tiles, (columns + 63) / 64, 1}, .block = {hopper::kSumThreads, 1, 1}, .shared_bytes = hopper::kSumSharedBytes};
-  cuda::launch(kSum[static_cast<int>(desc.type)], geometry, stream, p, config.rows, config.columns);
 }
 
 void launch_tiled(const MatmulDesc& desc, const MatmulArgs& args, const MatmulCudaConfig& config, const CudaStream& stream) {
@@ -142,8 +135,7 @@ void launch_tiled(const MatmulDesc& desc, const MatmulArgs& args, const MatmulCu
     if (desc.has_preactivation)
       preactivation = map_of("preactivation", desc.type, args.preactivation, p.batch, desc.m, desc.n, 64);
   }
-  const int64_t tiles = int64_t{p.cluster_rows} * p.tile_columns * p.batch * config.parts;
-  const int64_t clusters = std::min(tiles, clusters_at_once(config.cluster()));
+  const int64_t clusters = std::min(std::max<int64_t>(p.whole, p.streams), clusters_at_once(config.cluster()));
   const cuda::Geometry geometry{.grid = {clusters * config.cluster(), 1, 1},
                                 .block = {hopper::kMatmulThreads, 1, 1},
                                 .shared_bytes = hopper::matmul_shared_bytes(config.rows, config.columns),
@@ -151,8 +143,8 @@ void launch_tiled(const MatmulDesc& desc, const MatmulArgs& args, const MatmulCu
   const Kernels& kernels = desc.type == DType::f32    ? kTf32
                            : desc.type == DType::bf16 ? kBf16[desc.transpose_a][desc.transpose_b]
                                                       : kF16[desc.transpose_a][desc.transpose_b];
+  if (config.streams > 0) cuda::zero(args.scratch, matmul_flag_bytes(config) / 4, stream);
   cuda::launch(kernels.of(config), geometry, stream, a, b, out, preactivation, p);
-  if (config.parts > 1) finish_parts(desc, config, p, stream);
 }
 
 void launch_loose(const MatmulDesc& desc, const MatmulArgs& args, const MatmulCudaConfig& config, const CudaStream& stream) {
@@ -178,7 +170,7 @@ void matmul(const MatmulDesc& asked, const MatmulArgs& args, const CudaStream& s
   const MatmulCudaConfig config = pick_cuda_config(desc);
   for (const void* array : {args.residual, static_cast<const void*>(args.out), static_cast<const void*>(args.preactivation)})
     cuda::require_aligned("an array of the result's shape", array, 16);
-  if (config.parts > 1) cuda::require_aligned("scratch", args.scratch, 16);
+  if (config.streams > 0) cuda::require_aligned("scratch", args.scratch, 16);
   config.loose ? launch_loose(desc, args, config, stream) : launch_tiled(desc, args, config, stream);
 }
 
@@ -190,7 +182,8 @@ std::string matmul_cuda_describe(const MatmulDesc& asked) {
   if (config.loose) return "{\"kernel\": \"matmul_loose\", \"because\": \"" + matmul_cuda_loose_reason(desc) + "\"}";
   const std::string tile = std::to_string(config.rows) + "x" + std::to_string(config.columns);
   return "{\"kernel\": \"matmul_" + tile + "\", " + number("blocks_sharing_b", config.pair) + ", " +
-         number("blocks_sharing_k", config.slices()) + ", " + number("band", config.band) + "}";
+         number("blocks_sharing_k", config.splits) + ", " + number("clusters_sharing_the_rest", config.streams) + ", " +
+         number("band", config.band) + "}";
 }
 
 }  // namespace jaxator

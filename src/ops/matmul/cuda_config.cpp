@@ -1,8 +1,8 @@
 #include "src/ops/matmul/cuda_config.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "src/ops/matmul/hopper.h"
 #include "src/ops/matmul/problem.h"
 
 namespace jaxator {
@@ -10,29 +10,33 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Estimated cycles of a config, as if at 1.75 GHz. The constants were measured on an H200.
-double cost(const MatmulDesc& desc, const MatmulCudaConfig& c) {
-  const int64_t steps = ceil_div(matmul_k_steps(desc) * desc.sum, c.slices());
-  const int64_t clusters = matmul_cluster_rows(desc, c) * matmul_tile_columns(desc, c) * desc.batch * c.parts;
-  const double waves = double(ceil_div(clusters, clusters_at_once(c.cluster())));
-  const double active = double(std::min<int64_t>(clusters * c.cluster(), 132));
+/// Cycles of one step of a tile, by the matrix unit: it takes 16 elements of k for 128 x 16 results a cycle. Narrow tiles read
+/// more shared memory for a product, of which 128 bytes a cycle are the limit. Factors as measured, with the waits between steps.
+double step_cycles(const MatmulCudaConfig& c) {
+  const double measured = c.rows == 64 ? (c.columns == 64 ? 3.5 : 2.2) : c.columns == 128 ? 1.21 : 1.19;
+  // A block that shares b's tile reads less: a hundredth in the end, as that is power for the matrix unit.
+  return c.rows * c.columns / 32 * measured * (c.pair == 1 ? 1.01 : 1.0);
+}
 
-  // The matrix unit takes 16 elements of k for 128 x 16 results a cycle. Narrow tiles read more shared memory for a product: its
-  // 128 bytes a cycle are what limits a warpgroup with 64 columns or less. 64x64, with 10 KB a step, was measured at 640 cycles.
-  const double area = double(c.rows) * c.columns;
-  const double products = area / 32 * (c.rows == 64 ? (c.columns == 64 ? 5.0 : 1.5) : c.columns == 128 ? 1.1 : 1.0);
-  // Loads: 5000 bytes a cycle from the second-level cache, at most 64 for one multiprocessor; rows past m are not read.
+/// Estimated cycles of a config, as if at 1.75 GHz, of the whole launch. The constants were fitted to 33 times on an H200, for m
+/// from 16 to 512: 4 % on average, and the fastest config was found for 12 of 13 shapes.
+double cost(const MatmulDesc& desc, const MatmulCudaConfig& c) {
+  const double steps = double(ceil_div(matmul_k_steps(desc) * desc.sum, c.splits));
+  const int64_t tiles = matmul_cluster_tiles(desc, c), whole = matmul_whole_tiles(desc, c), rest = tiles - whole;
+  const double turns = double(ceil_div(whole, clusters_at_once(c.cluster()))), shared = c.streams ? double(rest) / c.streams : 0;
+  const double active = double(std::min<int64_t>(tiles * c.cluster(), 132)), area = double(c.rows) * c.columns;
+  // Loads: 6300 bytes a cycle from the second-level cache, at most 64 for one multiprocessor; rows past m are not read.
   const double loaded = (double(std::min<int64_t>(c.rows, desc.m)) + double(c.columns) / c.pair) * 128;
-  const double step = std::max(products, loaded / std::min(64.0, 5000 / active));
-  // Memory: each operand once, at 4.2 TB/s, of which one multiprocessor gets 38 GB/s at most (64 of them got 2.4 TB/s).
+  const double step = std::max(step_cycles(c), loaded / std::min(64.0, 6300 / active));
+  // Memory: each operand once, at 4.2 TB/s, of which one multiprocessor gets 30 bytes a cycle at most.
   const double bytes =
       double(size_of(desc.type)) * (double(matrices_a(desc)) * desc.m * desc.k + double(matrices_b(desc)) * desc.k * desc.n);
-  // Filling the pipeline, the epilogue, a cluster's barriers; the exchange of sums in a cluster, or a second kernel and its
-  // traffic.
-  const double pair = c.cluster() > 1 ? 500 : 0, exchange = c.splits > 1 ? 1000 + area / 16 : 0;
-  const double second = c.parts > 1 ? 5000 + double(clusters) * c.pair * area * 8 / 5000 : 0;
-  return std::max(waves * double(steps) * step, bytes / std::min(2400.0, 22 * active)) +
-         waves * (1000 + area / 32 + pair + exchange) + second;
+  // Starting; filling the pipeline and the epilogue; a cluster's start, and the exchange of sums in it.
+  const double start = 7500 + (c.pair > 1 ? 2500 : 0), turn = 1000 + area / 32 + (c.splits > 1 ? 5000 + area / 16 : 0);
+  // Zeroing flags; sums of the ranges that end inside of a tile, written and read at 2.5 TB/s.
+  const double left = double(c.streams - std::gcd(int64_t{c.streams}, rest)) * c.pair * area * 4;
+  const double ranges = c.streams ? 4000 + turn + 2 * left / 1430 : 0;
+  return std::max((turns + shared) * steps * step, bytes / std::min(2400.0, 30 * active)) + start + turns * turn + ranges;
 }
 
 }  // namespace
@@ -58,6 +62,13 @@ int64_t matmul_cluster_rows(const MatmulDesc& desc, const MatmulCudaConfig& conf
   return ceil_div(desc.m, int64_t{config.rows} * config.pair);
 }
 int64_t matmul_tile_columns(const MatmulDesc& desc, const MatmulCudaConfig& config) { return ceil_div(desc.n, config.columns); }
+int64_t matmul_cluster_tiles(const MatmulDesc& desc, const MatmulCudaConfig& config) {
+  return matmul_cluster_rows(desc, config) * matmul_tile_columns(desc, config) * desc.batch;
+}
+int64_t matmul_whole_tiles(const MatmulDesc& desc, const MatmulCudaConfig& config) {
+  const int64_t tiles = matmul_cluster_tiles(desc, config);
+  return config.streams ? tiles - tiles % clusters_at_once(config.cluster()) : tiles;
+}
 
 MatmulCudaConfig pick_cuda_config(const MatmulDesc& desc) {
   MatmulCudaConfig best;
@@ -69,7 +80,7 @@ MatmulCudaConfig pick_cuda_config(const MatmulDesc& desc) {
   const int64_t steps = matmul_k_steps(desc) * desc.sum;
   double least = 0;
   const auto consider = [&](const MatmulCudaConfig& c) {
-    if (steps / c.slices() < hopper::kLeastSteps) return;
+    if (steps / c.splits < hopper::kLeastSteps) return;
     const double estimate = cost(desc, c);
     if (least == 0 || estimate < least) least = estimate, best = c;
   };
@@ -81,8 +92,16 @@ MatmulCudaConfig pick_cuda_config(const MatmulDesc& desc) {
       if (pair == 2 && (desc.m <= plain.rows || plain.columns < 128)) continue;
       MatmulCudaConfig c = plain;
       c.pair = pair;
-      for (c.parts = 1; c.parts <= 8; c.parts++)
-        if (c.parts == 1 || tile[1] > 64) consider(c);
+      consider(c);
+      // Sharing the last turn costs about 20 us, so it pays for long products. The fewer ranges, the fewer sums to leave: few
+      // tiles are cut in two or three.
+      const int64_t at_once = clusters_at_once(pair), tiles = matmul_cluster_tiles(desc, c), rest = tiles % at_once;
+      if (tiles < 4 * at_once) continue;
+      for (int64_t streams : {at_once, 2 * rest, 3 * rest, 3 * rest / 2}) {
+        if (streams < 2 || streams > at_once || rest * steps / streams < hopper::kLeastStreamSteps) continue;
+        c.streams = int(streams);
+        consider(c);
+      }
     }
     MatmulCudaConfig split = plain;
     split.splits = 2;
@@ -95,8 +114,7 @@ int64_t matmul_cuda_scratch_bytes(const MatmulDesc& asked) {
   const MatmulDesc desc = simplified(asked);
   if (desc.m == 0 || desc.n == 0 || desc.batch == 0) return 0;
   const MatmulCudaConfig c = pick_cuda_config(desc);
-  if (c.parts == 1) return 0;
-  return matmul_cluster_rows(desc, c) * c.pair * matmul_tile_columns(desc, c) * desc.batch * c.parts * c.rows * c.columns * 4;
+  return c.streams ? matmul_flag_bytes(c) + int64_t{c.streams} * c.pair * c.rows * c.columns * 4 : 0;
 }
 
 }  // namespace jaxator

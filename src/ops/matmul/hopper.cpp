@@ -27,10 +27,9 @@ template <class S> struct MapLoader {
     // Each block of a pair loads its half of b's tile into both.
     const int share = S::kColumns / p.pair, part = static_cast<int>(place.neighbour) * share;
     const u16 pair_mask = static_cast<u16>(((1u << p.pair) - 1) << (place.split * static_cast<u32>(p.pair)));
-    const StepRange range(p, place, tile);
-    int matrix = range.first / p.k_steps, k = range.first - matrix * p.k_steps;
+    int matrix = tile.first / p.k_steps, k = tile.first - matrix * p.k_steps;
 #pragma unroll 1
-    for (int step = range.first; step < range.end; step++) {
+    for (int step = 0; step < tile.steps; step++) {
       const u32 barrier = shared + S::kFull + 8 * ring.stage, to = shared + ring.stage * S::kStageBytes;
       barrier_wait(shared + S::kEmpty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(barrier, static_cast<u32>(p.stage_bytes));

@@ -20,10 +20,15 @@ struct MatmulParams {
   int cluster_rows, tile_columns, batch;
   int band;  // cluster rows that are walked before the next column of tiles
 
-  // Blocks of a cluster: `pair` neighbours along m share a tile of b, `splits` share the steps. Without splits, `parts` clusters
-  // may share the steps of a tile: each leaves its sums in `partials`, and the kernel matmul_sum finishes.
-  int pair, splits, parts;
-  float* partials;  // [part][tile][eight columns of a warpgroup][thread][4]
+  // Blocks of a cluster: `pair` neighbours along m share a tile of b, `splits` share the steps.
+  int pair, splits;
+  // Clusters' tiles before `whole` are computed by one cluster each. The steps of the others, one tile behind the other, are cut
+  // into `streams` even ranges, one for each of so many clusters (0: there are no others). The cluster that has a tile's last
+  // steps adds what the others left in `partials`.
+  int whole, streams;
+  int stream_steps, stream_extra;  // steps of a range; the first `stream_extra` ranges have one more
+  int* ready;                      // [range][block of the pair][warpgroup]: 1 when the sums are there; zeros before the launch
+  float* partials;                 // [range][block of the pair][eight columns of a warpgroup][thread of both][4]
 
   int stage_bytes;  // that are loaded: less than a stage has where m is smaller than a tile
 
@@ -47,11 +52,13 @@ struct LooseOperands {
   int k;
 };
 
-inline constexpr int kLeastSteps = 4;       // of one block for a tile: the first ones are written out in the kernel
-inline constexpr int kMatmulThreads = 384;  // a warpgroup that loads and two that multiply
-inline constexpr int kStageRowBytes = 128;  // of k in a stage
-inline constexpr int kBoxBytes = 8192;      // 64 rows of an operand, or a piece of the result
-inline constexpr int kStagingBoxes = 4;     // two for each warpgroup that multiplies
+inline constexpr int kLeastSteps = 4;  // of one block for a tile: the first ones are written out in the kernel
+inline constexpr int kLeastStreamSteps = 3 * kLeastSteps;  // of a range, whose ends may move by less than kLeastSteps
+inline constexpr int kMatmulThreads = 384;                 // a warpgroup that loads and two that multiply
+inline constexpr int kMatmulGroups = 2;                    // these
+inline constexpr int kStageRowBytes = 128;                 // of k in a stage
+inline constexpr int kBoxBytes = 8192;                     // 64 rows of an operand, or a piece of the result
+inline constexpr int kStagingBoxes = 4;                    // two for each warpgroup that multiplies
 inline constexpr int kBarrierBytes = 256;
 inline constexpr int kSharedBytes = 232448;
 
@@ -64,9 +71,6 @@ constexpr int matmul_shared_bytes(int rows, int columns) {
   return matmul_stages(rows, columns) * matmul_stage_bytes(rows, columns) + kStagingBoxes * kBoxBytes + kBarrierBytes;
 }
 
-// The kernel that finishes tiles from partial sums: two warpgroups, with the staging of results as its shared memory.
-inline constexpr int kSumThreads = 256;
-inline constexpr int kSumSharedBytes = kStagingBoxes * kBoxBytes;
 static_assert(matmul_stages(128, 256) == 4 && matmul_stages(128, 128) == 6 && matmul_stages(64, 128) == 8);
 
 }  // namespace jaxator::hopper

@@ -9,8 +9,15 @@ namespace jaxator::hopper {
 
 inline constexpr float kLog2E = 1.44269504f;
 
-/// x / (1 + e^-y): 0 where e^-y overflows.
-JAXATOR_DEVICE float logistic_times(float x, float y) { return x * reciprocal_approx(1.0f + exp2_approx(y * -kLog2E)); }
+/// x / (1 + e^-y) for two pairs. One reciprocal serves both: the special-function unit has 16 results a cycle, and with two
+/// reciprocals it, not the other arithmetic, was the limit. e^-y is cut at 2^63, so that the product of both is finite.
+JAXATOR_DEVICE void logistic_times(float (&x)[2], const float (&y)[2]) {
+  float d[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) d[i] = 1.0f + exp2_approx(__builtin_fminf(y[i] * -kLog2E, 63.0f));
+  const float r = reciprocal_approx(d[0] * d[1]);
+  x[0] *= r * d[1], x[1] *= r * d[0];
+}
 
 /// x * Phi(x), with erfc by Abramowitz and Stegun 7.1.26: 1.5e-7 absolute, and small in the tail, as the exponential is a factor.
 JAXATOR_DEVICE float gelu(float x) {
@@ -23,23 +30,25 @@ JAXATOR_DEVICE float gelu(float x) {
   return x * (x < 0 ? half_tail : 1.0f - half_tail);
 }
 
-/// tanh(u) = 2 / (1 + e^-2u) - 1, so the tanh form is x times a logistic function.
-JAXATOR_DEVICE float gelu_tanh(float x) { return logistic_times(x, 1.5957691216f * (x + 0.044715f * x * x * x)); }
+/// Twice the argument of tanh in gelu's tanh form. tanh(u) = 2 / (1 + e^-2u) - 1, so that form is x times a logistic function.
+JAXATOR_DEVICE float gelu_tanh_argument(float x) { return 1.5957691216f * (x + 0.044715f * x * x * x); }
 
 template <int N> JAXATOR_DEVICE void activate(float (&x)[N], int activation) {
   if (activation == kNone) return;
   if (activation == kRelu) {
 #pragma unroll
     for (int i = 0; i < N; i++) x[i] = x[i] < 0 ? 0.0f : x[i];  // NaN stays
-  } else if (activation == kSilu) {
-#pragma unroll
-    for (int i = 0; i < N; i++) x[i] = logistic_times(x[i], x[i]);
   } else if (activation == kGelu) {
 #pragma unroll
     for (int i = 0; i < N; i++) x[i] = gelu(x[i]);
   } else {
+    const bool silu = activation == kSilu;
 #pragma unroll
-    for (int i = 0; i < N; i++) x[i] = gelu_tanh(x[i]);
+    for (int i = 0; i < N; i += 2) {
+      float pair[2] = {x[i], x[i + 1]};
+      logistic_times(pair, {silu ? x[i] : gelu_tanh_argument(x[i]), silu ? x[i + 1] : gelu_tanh_argument(x[i + 1])});
+      x[i] = pair[0], x[i + 1] = pair[1];
+    }
   }
 }
 

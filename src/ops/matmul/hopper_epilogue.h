@@ -5,6 +5,7 @@
 
 #include "src/ops/matmul/hopper_activation.h"
 #include "src/ops/matmul/hopper_tile.h"
+#include "src/tile/hopper/bulk.h"
 #include "src/tile/hopper/memory.h"
 #include "src/tile/hopper/tma.h"
 
@@ -241,21 +242,38 @@ JAXATOR_DEVICE void add_bias(float (&x)[32], const MatmulParams& p, int batch, i
   }
 }
 
+/// Asks for the residual of a warpgroup's part of a tile, so that it is in the second-level cache when the product is done.
+template <class T> JAXATOR_DEVICE void prefetch_residual(const MatmulParams& p, const ChunkPlace& at, u32 thread) {
+  using M = typename Stored<T>::type;
+  const int row = at.row + static_cast<int>(thread), left = p.n - at.column, columns = left < at.columns ? left : at.columns;
+  if (p.residual == nullptr || !p.aligned_rows || thread >= 64 || row >= p.m || columns <= 0) return;
+  const M* from = static_cast<const M*>(p.residual) + (static_cast<i64>(at.batch) * p.m + row) * p.n + at.column;
+  bulk_prefetch(from, static_cast<u32>(columns) * static_cast<u32>(sizeof(M)));
+}
+
+/// A chunk's residual, to be asked for while the one before it is finished. Not for 32-bit elements, whose second box would keep
+/// as many registers again.
 template <class T>
+JAXATOR_DEVICE void fetch_residual(const MatmulParams& p, const ChunkPlace& at, const Staging& staging, Vector (&fetched)[4]) {
+  using M = typename Stored<T>::type;
+  if constexpr (sizeof(M) == 2)
+    if (p.residual != nullptr)
+      ResultArray<M>{const_cast<void*>(p.residual), p, at, p.aligned_rows != 0}.fetch(staging, 0, fetched);
+}
+
+/// fetched: as fetch_residual left it; `added()` is called when it has been used.
+template <class T, class Added>
 JAXATOR_DEVICE void finish_chunk(float (&x)[32], const MatmulParams& p, const ChunkPlace& at, const ResultMaps& maps,
-                                 Staging& staging) {
+                                 Staging& staging, Vector (&fetched)[4], Added&& added) {
   using M = typename Stored<T>::type;
   const Wanted want(p);
   const bool by_map = want.store_maps() && at.columns >= 64;
   const ResultArray<M> residual{const_cast<void*>(p.residual), p, at, want.aligned_rows()};
-  Vector fetched[4];
-  // Returns while the rest is computed. Not for 32-bit elements, whose second box would keep as many registers again.
-  if constexpr (sizeof(M) == 2)
-    if (want.residual()) residual.fetch(staging, 0, fetched);
   if (want.bias()) add_bias(x, p, at.batch, at.column, staging.thread);
   if (want.preactivation()) store_chunk<M>(x, {p.preactivation, p, at, want.aligned_rows()}, maps.preactivation, by_map, staging);
   activate(x, want.activation());
   if (want.residual()) add_residual<M>(x, residual, fetched, staging);
+  added();
   if (want.out_f32())
     store_chunk<float>(x, {p.out, p, at, want.aligned_rows()}, maps.out, by_map, staging);
   else

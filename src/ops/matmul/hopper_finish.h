@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/ops/matmul/hopper_epilogue.h"
+#include "src/tile/hopper/bulk.h"
 #include "src/tile/hopper/cluster.h"
 
 namespace jaxator::hopper {
@@ -38,16 +39,58 @@ template <int Registers> JAXATOR_DEVICE void publish(const float (&acc)[Register
   }
 }
 
-/// This block's sums to where the kernel matmul_sum reads them.
-template <class S> JAXATOR_DEVICE void leave_part(const float (&acc)[S::kRegisters], const MatmulParams& p, u32 thread_of_both,
-                                                  u32 unit) {
-  float* to = p.partials + static_cast<i64>(unit) * (S::kRegisters * kGroups * kGroupThreads) + thread_of_both * 4;
-#pragma unroll
-  for (int i = 0; i < S::kRegisters / 4; i++) {
-    const float v[4] = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
-    store(to + i * (kGroups * kGroupThreads * 4), pack<float>(v));
+/// A warpgroup's part of a tile that several ranges share. Warps whose rows do not exist leave and add nothing.
+template <class S> struct SharedSums {
+  static constexpr int kVectors = S::kRegisters / 4;
+  static constexpr i64 kStride = kGroups * kGroupThreads * 4;  // from one eight columns to the next
+  const MatmulParams& p;
+  u32 neighbour, group, thread;
+  bool exists;
+
+  JAXATOR_DEVICE int* ready(int range) const {
+    return p.ready + (range * p.pair + static_cast<int>(neighbour)) * static_cast<int>(kGroups) + group;
   }
-}
+  JAXATOR_DEVICE float* sums(int range) const {
+    return p.partials + static_cast<i64>(range * p.pair + static_cast<int>(neighbour)) * (kVectors * kStride) +
+           (group * kGroupThreads + thread) * 4;
+  }
+  JAXATOR_DEVICE void leave(const float (&acc)[S::kRegisters]) const {
+    const int range = static_cast<int>(cluster_x());
+    float* to = sums(range);
+    if (exists)
+#pragma unroll
+      for (int i = 0; i < kVectors; i++) {
+        const float v[4] = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+        store(to + i * kStride, pack<float>(v));
+      }
+    named_sync<kGroupThreads>(kFirstGroupBarrier + group);
+    if (thread == 0) add_release(ready(range), 1);
+  }
+  /// Waits for the ranges before this one that have steps of the tile with the shared step `from`: how many there are.
+  JAXATOR_DEVICE int wait(int from) const {
+    int count = 0;
+    for (int range = static_cast<int>(cluster_x()) - 1; stream_cut(p, range + 1) > from; range--, count++)
+      while (thread == 0 && load_acquire(ready(range)) == 0) {
+      }
+    named_sync<kGroupThreads>(kFirstGroupBarrier + group);
+    return exists ? count : 0;
+  }
+  /// x, a chunk that starts at a group of eight columns, += the sums of the `count` ranges before this one, nearest first.
+  JAXATOR_DEVICE void add(float (&x)[32], int columns, int count) const {
+#pragma unroll 1
+    for (int i = 1; i <= count; i++) {
+      const float* from = sums(static_cast<int>(cluster_x()) - i) + columns * kStride;
+      Vector v[8];
+#pragma unroll
+      for (int j = 0; j < 8; j++) {
+        v[j] = {};
+        if (j < kVectors) v[j] = load_written_elsewhere(from + j * kStride);
+      }
+#pragma unroll
+      for (int j = 0; j < 32; j++) x[j] += bits_as<float>(v[j / 4].word[j % 4]);
+    }
+  }
+};
 
 /// Accumulators of the chunk that starts at a group of eight columns. A switch, so that the epilogue's code, an activation's
 /// polynomial for each of 32 values, exists once and not once for each chunk.
@@ -63,21 +106,29 @@ template <int Registers, int Chunk = 0> JAXATOR_DEVICE void take_chunk(float (&x
 template <class S>
 JAXATOR_DEVICE void finish(const float (&acc)[S::kRegisters], const MatmulParams& p, const TilePlace& tile,
                            const ResultMaps& maps, Staging& staging, u32 shared, u32 group, const ClusterPlace& place) {
-  const u32 both = group * kGroupThreads + staging.thread, mine = shared + both * 16;
-  if (p.parts > 1) return leave_part<S>(acc, p, both, tile.unit);
+  const bool exists = tile.row + static_cast<int>(staging.thread / 32 * 16) < p.m;
+  const SharedSums<S> sums{p, place.neighbour, group, staging.thread, exists};
+  if (tile.shared == kLeavesSums) return sums.leave(acc);
+  const int others = tile.shared == kAlone ? 0 : sums.wait(tile.shared);
+  const u32 mine = shared + (group * kGroupThreads + staging.thread) * 16;
   if (p.splits > 1) {
     publish(acc, mine);
     cluster_sync();
   }
   const int share = S::kRegisters / 4 / p.splits, first = static_cast<int>(place.split) * share, end = first + share;
+  Vector residual[4] = {};
+  const auto chunk_at = [&](int at) { return ChunkPlace{tile.row, tile.column + 8 * at, tile.batch, 8 * (end - at)}; };
+  fetch_residual<typename S::T>(p, chunk_at(first), staging, residual);
 #pragma unroll 1
   for (int at = first; at < end; at += 8) {
     float x[32];
     if (p.splits > 1)
       sum_splits(x, mine, at, end, place, p);
     else
-      take_chunk(x, acc, at);
-    finish_chunk<typename S::T>(x, p, {tile.row, tile.column + 8 * at, tile.batch, 8 * (end - at)}, maps, staging);
+      take_chunk(x, acc, at), sums.add(x, at, others);
+    finish_chunk<typename S::T>(x, p, chunk_at(at), maps, staging, residual, [&] {
+      if (at + 8 < end) fetch_residual<typename S::T>(p, chunk_at(at + 8), staging, residual);
+    });
   }
   if (p.splits > 1) {
     fence_shared_for_async();  // the copy engine writes the next tile's stages over the sums
@@ -86,7 +137,7 @@ JAXATOR_DEVICE void finish(const float (&acc)[S::kRegisters], const MatmulParams
 }
 
 /// Whether nothing but a bias and rounding follow the product, so that tiles may be stored later.
-JAXATOR_DEVICE bool may_defer(const MatmulParams& p) { return Wanted(p).only_bias() && p.splits == 1 && p.parts == 1; }
+JAXATOR_DEVICE bool may_defer(const MatmulParams& p) { return Wanted(p).only_bias() && p.splits == 1; }
 
 /// A finished tile, rounded, that is stored chunk by chunk while the matrix unit has the next one.
 template <class S> class Deferred {

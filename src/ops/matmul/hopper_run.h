@@ -11,7 +11,7 @@ namespace jaxator::hopper {
 
 template <class S, class Loader> JAXATOR_DEVICE void load_tiles(const MatmulParams& p, const Loader& loader, u32 thread) {
   const ClusterPlace place(p);
-  TileWalk<S> tiles(p, place.neighbour);
+  TileWalk<S> tiles(p, place);
   RingPosition<S::kStages> ring;
   for (TilePlace tile; tiles.get(tile);) {
     if (thread < Loader::kArrivals) loader.load(place, tile, ring);
@@ -19,45 +19,56 @@ template <class S, class Loader> JAXATOR_DEVICE void load_tiles(const MatmulPara
   }
 }
 
-/// Multiplies and finishes tiles. Defer: see Deferred; in a loop of its own, as a tile that waits and the epilogue's values
-/// together are more than the registers hold.
+/// Where a warpgroup that multiplies stands.
+template <class S> struct Progress {
+  TileWalk<S>& tiles;
+  RingPosition<S::kStages>& ring;
+  Staging& staging;
+};
+
+/// Multiplies and finishes all tiles that are left; with Defer the whole ones, as in Deferred. Two loops, as a tile that waits
+/// and the epilogue's values together are more than the registers hold.
 template <class S, bool Defer>
-JAXATOR_DEVICE void multiply_tiles(const MatmulParams& p, const ResultMaps& maps, u32 shared, u32 group, u32 thread) {
-  const ClusterPlace place(p);
-  TileWalk<S> tiles(p, place.neighbour);
-  RingPosition<S::kStages> ring;
-  Staging staging(shared + S::kStaging, group, thread);
-  Deferred<S> deferred(staging, maps);
+JAXATOR_DEVICE void multiply_tiles(const MatmulParams& p, const ResultMaps& maps, u32 shared, u32 group,
+                                   const ClusterPlace& place, const Progress<S>& at) {
+  const auto get = [&](TilePlace& tile) { return Defer ? at.tiles.get_whole(tile) : at.tiles.get(tile); };
   const auto released = [&](u32 stage) {
-    if (thread < static_cast<u32>(p.pair))
-      barrier_arrive_at(shared + S::kEmpty + 8 * stage, place.split * static_cast<u32>(p.pair) + thread);
+    if (at.staging.thread < static_cast<u32>(p.pair))
+      barrier_arrive_at(shared + S::kEmpty + 8 * stage, place.split * static_cast<u32>(p.pair) + at.staging.thread);
   };
+  Deferred<S> deferred(at.staging, maps);
   float acc[S::kRegisters] = {};  // defined here: an undefined accumulator is live from the kernel's entry, and spills
   TilePlace tile{}, next{};
-  bool more = tiles.get(tile);
+  bool more = get(tile);
   while (more) {
-    const StepRange range(p, place, tile);
-    multiply<S>(acc, ring, shared, group, range.end - range.first, released, [&](int i) {
-      if constexpr (Defer) deferred.store(i);
-      if (i == 0) more = tiles.get(next);
-    });
     tile.row += S::kRows == 128 ? static_cast<int>(group) * 64 : 0;
     tile.column += S::kRows == 128 ? 0 : static_cast<int>(group) * S::kGroupColumns;
+    multiply<S>(acc, at.ring, shared, group, tile.steps, released, [&](int i) {
+      if constexpr (Defer)
+        deferred.store(i);
+      else if (i == 0 && tile.shared != kLeavesSums)
+        prefetch_residual<typename S::T>(p, {tile.row, tile.column, tile.batch, S::kGroupColumns}, at.staging.thread);
+      if (Defer && i == 1) more = get(next);
+    });
     if constexpr (Defer)
       deferred.take(acc, p, tile);
     else
-      finish<S>(acc, p, tile, maps, staging, shared, group, place);
+      finish<S>(acc, p, tile, maps, at.staging, shared, group, place), more = get(next);
     tile = next;
   }
   if constexpr (Defer) deferred.store_all();
-  if (thread == 0) tma_wait<0>();
 }
 
-template <class S> JAXATOR_DEVICE void multiply_all(const MatmulParams& p, const ResultMaps& maps, u32 shared, u32 group,
-                                                    u32 thread) {
+template <class S>
+JAXATOR_DEVICE void multiply_all(const MatmulParams& p, const ResultMaps& maps, u32 shared, u32 group, u32 thread) {
+  const ClusterPlace place(p);
+  TileWalk<S> tiles(p, place);
+  RingPosition<S::kStages> ring;
+  Staging staging(shared + S::kStaging, group, thread);
   if constexpr (S::kMayDefer)
-    if (may_defer(p)) return multiply_tiles<S, true>(p, maps, shared, group, thread);
-  multiply_tiles<S, false>(p, maps, shared, group, thread);
+    if (may_defer(p)) multiply_tiles<S, true>(p, maps, shared, group, place, {tiles, ring, staging});
+  multiply_tiles<S, false>(p, maps, shared, group, place, {tiles, ring, staging});
+  if (thread == 0) tma_wait_read<0>();  // shared memory must live until then; the writes end with the kernel
 }
 
 template <class S, class Loader> JAXATOR_DEVICE void run(const MatmulParams& p, const ResultMaps& maps, const Loader& loader) {

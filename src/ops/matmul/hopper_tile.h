@@ -11,7 +11,7 @@
 
 namespace jaxator::hopper {
 
-inline constexpr u32 kGroups = 2;  // warpgroups that multiply
+inline constexpr u32 kGroups = kMatmulGroups;
 inline constexpr int kGroupThreads = 128;
 inline constexpr u32 kFirstGroupBarrier = 1;           // named barriers: one for each of these warpgroups,
 inline constexpr u32 kAllGroupsBarrier = 1 + kGroups;  // and one for all of them
@@ -39,11 +39,15 @@ template <class T_, Major major_a, Major major_b, int rows, int columns> struct 
   static_assert(kEmpty + kStages * 8 <= static_cast<u32>(matmul_shared_bytes(rows, columns)));
 };
 
-/// First row and column, the matrix, which part of the steps, and the number of the block's tile among all.
+/// First row and column, the matrix, the steps that are this block's, and who else has steps of the tile.
 struct TilePlace {
-  int row, column, batch, part;
-  u32 unit;
+  int row, column, batch;
+  int first, steps;
+  int shared;
 };
+// TilePlace::shared; else the tile's first step among all shared ones, where this block has the last one and adds the others'
+// sums.
+inline constexpr int kAlone = -1, kLeavesSums = -2;
 
 /// This block's place in its cluster.
 struct ClusterPlace {
@@ -54,48 +58,66 @@ struct ClusterPlace {
   }
 };
 
-/// Steps of one slice: [first, end). Slices are the splits of a cluster, or the parts.
-struct StepRange {
-  int first, end;
-  JAXATOR_DEVICE StepRange(const MatmulParams& p, const ClusterPlace& place, const TilePlace& tile) {
-    const i64 slice = static_cast<i64>(place.split) + tile.part, slices = p.splits * p.parts;
-    first = static_cast<int>(p.steps * slice / slices), end = static_cast<int>(p.steps * (slice + 1) / slices);
-  }
-};
-
 /// Place of the tile that the cluster `index` has, for its block `neighbour`. Tiles are walked in bands of `band` cluster rows,
 /// so that what the clusters of one moment read fits the second-level cache: at 4096^3, bands of 4, 8 and 16 gave 776, 785 and
 /// 778 TF.
 JAXATOR_DEVICE TilePlace place_of(const MatmulParams& p, u32 index, u32 neighbour, int tile_rows, int tile_columns) {
   const u32 rows = static_cast<u32>(p.cluster_rows), band = static_cast<u32>(p.band),
             in_matrix = rows * static_cast<u32>(p.tile_columns);
-  u32 matrix = 0, part = 0;
-  if (index >= in_matrix) {
-    matrix = index / in_matrix, index -= matrix * in_matrix;
-    part = matrix / static_cast<u32>(p.batch), matrix -= part * static_cast<u32>(p.batch);
-  }
+  u32 matrix = 0;
+  if (index >= in_matrix) matrix = index / in_matrix, index -= matrix * in_matrix;
   const u32 band_tiles = band * static_cast<u32>(p.tile_columns), base = index / band_tiles * band, in_band = index % band_tiles;
   const u32 height = rows - base < band ? rows - base : band, column = in_band / height, row = base + in_band - column * height;
-  return {static_cast<int>(row * static_cast<u32>(p.pair) + neighbour) * tile_rows, static_cast<int>(column) * tile_columns,
-          static_cast<int>(matrix), static_cast<int>(part), 0};
+  return {static_cast<int>(row * static_cast<u32>(p.pair) + neighbour) * tile_rows,
+          static_cast<int>(column) * tile_columns,
+          static_cast<int>(matrix),
+          0,
+          p.steps,
+          kAlone};
 }
 
-/// Tiles of all parts, in clusters.
-JAXATOR_DEVICE u32 cluster_tiles(const MatmulParams& p) {
-  return static_cast<u32>(p.cluster_rows) * static_cast<u32>(p.tile_columns) * static_cast<u32>(p.batch);
+/// Where a range of the shared tiles' steps begins. A cut close to a tile's end is moved there: no block has less than
+/// kLeastSteps of a tile.
+JAXATOR_DEVICE int stream_cut(const MatmulParams& p, int range) {
+  const int at = range * p.stream_steps + (range < p.stream_extra ? range : p.stream_extra), in_tile = at % p.steps;
+  if (in_tile < kLeastSteps) return at - in_tile;
+  return p.steps - in_tile < kLeastSteps ? at + p.steps - in_tile : at;
 }
-
-/// The tiles of one cluster.
+/// The tiles of one block: the whole ones of its cluster, then those in its range of shared steps, last first. So a range begins
+/// with the part of a tile that another cluster waits for, and ends with the tile for which it needs others' parts. These have
+/// smaller numbers and thus run or are done: no deadlock, however few blocks run at a time.
 template <class S> struct TileWalk {
   const MatmulParams& p;
-  u32 neighbour, next;
+  const ClusterPlace& place;
+  u32 next;
+  int begin = 0, end = -1;  // of the range that is left; -1: not begun
 
-  JAXATOR_DEVICE TileWalk(const MatmulParams& params, u32 neighbour_) : p(params), neighbour(neighbour_), next(cluster_x()) {}
-  JAXATOR_DEVICE bool get(TilePlace& tile) {
-    if (next >= cluster_tiles(p) * static_cast<u32>(p.parts)) return false;
-    tile = place_of(p, next, neighbour, S::kRows, S::kColumns);
-    tile.unit = next * static_cast<u32>(p.pair) + neighbour;
+  JAXATOR_DEVICE TileWalk(const MatmulParams& params, const ClusterPlace& place_) : p(params), place(place_), next(cluster_x()) {}
+  JAXATOR_DEVICE bool get_whole(TilePlace& tile) {
+    if (next >= static_cast<u32>(p.whole)) return false;
+    tile = place_of(p, next, place.neighbour, S::kRows, S::kColumns);
+    if (p.splits > 1) {
+      const u32 steps = static_cast<u32>(p.steps), splits = static_cast<u32>(p.splits);
+      tile.first = static_cast<int>(steps * place.split / splits);
+      tile.steps = static_cast<int>(steps * (place.split + 1) / splits) - tile.first;
+    }
     next += clusters_x();
+    return true;
+  }
+  JAXATOR_DEVICE bool get(TilePlace& tile) {
+    if (get_whole(tile)) return true;
+    const int range = static_cast<int>(cluster_x());
+    if (range >= p.streams) return false;
+    if (end < 0) begin = stream_cut(p, range), end = stream_cut(p, range + 1);
+    if (begin >= end) return false;
+    const int index = (end - 1) / p.steps, from = index * p.steps, first = begin > from ? begin - from : 0;
+    tile = place_of(p, static_cast<u32>(p.whole + index), place.neighbour, S::kRows, S::kColumns);
+    tile.first = first, tile.steps = end - from - first;
+    if (end - from < p.steps)
+      tile.shared = kLeavesSums;
+    else if (first > 0)
+      tile.shared = from;
+    end = from + first;
     return true;
   }
 };

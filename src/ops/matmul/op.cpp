@@ -21,10 +21,18 @@ void MatmulDesc::validate() const {
   const int kind = static_cast<int>(activation);
   if (kind < 0 || kind > static_cast<int>(Activation::gelu_tanh))
     refuse("activation", kind, "must be 0 (none), 1 (relu), 2 (silu), 3 (gelu) or 4 (gelu_tanh)");
+  if (eight_bits() != (eight_b != EightBits::no)) refuse("eight_b", static_cast<int>(eight_b), "both operands have eight bits or none");
+  if (!eight_bits() && (scales_a != Scales::none || scales_b != Scales::none))
+    refuse("scales", 1, "only operands of eight bits have scales");
+  if (eight_bits() && type != DType::bf16)
+    throw Error(std::string("type=") + name_of(type) + ": must be bfloat16 where operands have eight bits");
+  if (eight_bits() && sum != 1) refuse("sum", sum, "must be 1 where operands have eight bits");
+  if (eight_bits() && has_preactivation) refuse("has_preactivation", 1, "must be 0 where operands have eight bits");
 }
 
 void matmul(const MatmulDesc& asked, const MatmulArgs& args, int64_t slots, Executor& executor) {
   asked.validate();
+  refuse_eight_bits(asked, "CPU");
   if (slots < 1) refuse("slots", slots, "must be positive");
   const MatmulDesc desc = simplified(asked);
   const MatmulConfig config = pick_config(desc, cpu_features(), cpu_isa());

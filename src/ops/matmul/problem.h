@@ -16,6 +16,11 @@ inline MatmulDesc simplified(MatmulDesc desc) {
   return desc;
 }
 
+/// Throws UnsupportedError where the kernels of a target take no operands of eight bits.
+inline void refuse_eight_bits(const MatmulDesc& desc, const char* target) {
+  if (desc.eight_bits()) throw UnsupportedError(std::string("operands of eight bits: the ") + target + " kernels take none");
+}
+
 /// Matrices of each operand.
 inline int64_t matrices_a(const MatmulDesc& desc) { return (desc.batch_a ? desc.batch : 1) * (desc.sum_a ? desc.sum : 1); }
 inline int64_t matrices_b(const MatmulDesc& desc) { return (desc.batch_b ? desc.batch : 1) * (desc.sum_b ? desc.sum : 1); }

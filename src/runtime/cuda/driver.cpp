@@ -34,6 +34,7 @@ Driver* open(const char* path) {
   get(d->FuncGetAttribute, "cuFuncGetAttribute");
   get(d->FuncSetAttribute, "cuFuncSetAttribute");
   get(d->LaunchKernelEx, "cuLaunchKernelEx");
+  get(d->MemsetD32Async, "cuMemsetD32Async");
   get(d->TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   d->FuncGetParamInfo = reinterpret_cast<decltype(d->FuncGetParamInfo)>(dlsym(library, "cuFuncGetParamInfo"));
   if (d->missing.empty())

@@ -56,6 +56,7 @@ struct Driver {
   Result (*FuncGetAttribute)(int*, int, void*);
   Result (*FuncSetAttribute)(void*, int, int);
   Result (*LaunchKernelEx)(const LaunchConfig*, void*, void**, void**);
+  Result (*MemsetD32Async)(uint64_t to, unsigned value, size_t words, void* stream);
   Result (*TensorMapEncodeTiled)(TensorMap*, int type, unsigned rank, void* address, const uint64_t* sizes,
                                  const uint64_t* strides, const unsigned* box, const unsigned* element_strides, int interleave,
                                  int swizzle, int l2_promotion, int out_of_bounds_fill);

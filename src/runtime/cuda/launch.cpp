@@ -91,6 +91,11 @@ void launch(Function& function, const char* entry, const Geometry& g, const Cuda
   check(driver().LaunchKernelEx(&config, function.handle, arguments.pointers, nullptr), "launching kernel " + std::string(entry));
 }
 
+void zero(void* to, int64_t words, const CudaStream& stream) {
+  if (stream.prepare_only) return;
+  check(driver().MemsetD32Async(reinterpret_cast<uint64_t>(to), 0, size_t(words), stream.handle), "cuMemsetD32Async");
+}
+
 void require_aligned(const char* name, const void* address, int alignment) {
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
     throw Error(std::string(name) + " is at an address that is no multiple of " + std::to_string(alignment));

@@ -37,6 +37,9 @@ void launch(const Kernel& kernel, const Geometry& geometry, const CudaStream& st
   launch(kernel.on(stream.device, stream.prepare_only), kernel.entry(), geometry, stream, {pointers, kBytes});
 }
 
+/// Zeros on the stream, by the driver: before a kernel whose blocks tell each other of their progress.
+void zero(void* to, int64_t words, const CudaStream& stream);
+
 /// Throws Error unless the address is a multiple of `alignment`.
 void require_aligned(const char* name, const void* address, int alignment);
 

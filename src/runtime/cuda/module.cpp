@@ -1,5 +1,7 @@
 #include "src/runtime/cuda/module.h"
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -18,6 +20,7 @@ struct Cache {
   std::shared_mutex mutex;
   std::map<std::pair<std::string, int>, void*> modules;
   std::map<Key, Function, std::less<>> functions;  // nodes never move
+  LoadTimes times;
 };
 
 Cache& cache() {
@@ -76,6 +79,7 @@ Function& load(const KeyView& view, std::initializer_list<std::string_view> blob
   const auto& [hash, entry, device] = key;
   std::unique_lock lock(c.mutex);
   if (auto it = c.functions.find(key); it != c.functions.end()) return it->second;
+  const auto start = std::chrono::steady_clock::now();
   void* module = load_first(hash, blobs, name, device);
   void* handle = nullptr;
   check(driver().ModuleGetFunction(&handle, module, entry.c_str()), "looking for kernel " + entry + " in " + name);
@@ -87,6 +91,8 @@ Function& load(const KeyView& view, std::initializer_list<std::string_view> blob
     c.functions.erase(key);
     throw;
   }
+  const int64_t taken = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  c.times = {c.times.functions + 1, c.times.nanoseconds + taken, std::max(c.times.most, taken)};
   return function;
 }
 
@@ -106,6 +112,11 @@ Function& Kernel::on(int device, bool load) const {
   if (function == nullptr) function = &cuda::load(key, {cubin, ptx}, "the kernels " + std::string(image_.name));
   if (cached) functions_[device].store(function, std::memory_order_release);
   return *function;
+}
+
+LoadTimes load_times() {
+  std::shared_lock lock(cache().mutex);
+  return cache().times;
 }
 
 Function* find_function(std::string_view hash, std::string_view entry, int device) { return find({hash, entry, device}); }

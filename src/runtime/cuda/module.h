@@ -48,6 +48,12 @@ class Kernel {
   mutable std::atomic<Function*> functions_[kDevices] = {};
 };
 
+/// What loading has cost this process so far: functions, and nanoseconds in all and of the slowest.
+struct LoadTimes {
+  int64_t functions = 0, nanoseconds = 0, most = 0;
+};
+LoadTimes load_times();
+
 /// Kernels of a blob (PTX text or cubin) that came from outside, by a hash of its contents that the caller has verified. Null if
 /// the kernel is not loaded on the device.
 Function* find_function(std::string_view hash, std::string_view entry, int device);

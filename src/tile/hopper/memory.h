@@ -24,6 +24,16 @@ JAXATOR_DEVICE Vector load_shared_by_rows(const void* p) {
   return v;
 }
 
+/// Written during this launch by another multiprocessor: from the second-level cache, after `load_acquire` and a barrier.
+JAXATOR_DEVICE Vector load_written_elsewhere(const void* p) {
+  Vector v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(p)
+               : "memory");
+  return v;
+}
+
 /// Written once and not read soon: leaves the caches first.
 JAXATOR_DEVICE void store_streamed(void* p, const Vector& v) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]),
