@@ -17,6 +17,7 @@ from jax.extend import core
 
 from jaxator import _dispatch, _ffi, _targets
 from jaxator._errors import UnsupportedError
+from jaxator.matmul_options import EIGHT_BITS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,6 +244,8 @@ def _config(
     if describe is None or op not in _NUMBERS:
         return config
     numbers = _NUMBERS[op](direction, operands, results, attributes)
+    if platform == "rocm":
+        numbers = [*numbers, _targets.KERNEL_ARCHITECTURES["rocm"].index(config["architecture"])]
     buffer = ctypes.create_string_buffer(4096)
     describe((ctypes.c_int64 * len(numbers))(*numbers), buffer, len(buffer))
     other = "backward_" if direction == "forward" else "forward_"
@@ -313,7 +316,9 @@ def _matmul_numbers(direction: str, operands: Avals, results: Avals, attributes:
     )
     own_bias = attributes["has_bias"] and attributes["batch_bias"]
     sizes = (math.prod(results[0].shape[:-2]), math.prod(summed), m, n, k)
-    return [_dtype(operands), *sizes, *(int(attributes[flag]) for flag in flags), int(own_bias), int(attributes["route"])]
+    formats = [EIGHT_BITS.get(operand.dtype.name, 0) for operand in operands[:2]]
+    dtype = _ffi.DTYPES["bfloat16"] if formats[0] else _dtype(operands)
+    return [dtype, *sizes, *(int(attributes[flag]) for flag in flags), int(own_bias), int(attributes["route"]), *formats]
 
 
 def _dtype(operands: Sequence[Any]) -> int:

@@ -93,6 +93,9 @@ template <class Target> void forward(Call& call, Target& target) {
   }
 }
 
+int64_t scratch_bytes(const AttentionDesc& desc, const CudaStream&) { return attention_cuda_backward_scratch_bytes(desc); }
+int64_t scratch_bytes(const AttentionDesc& desc, const RocmStream&) { return attention_rocm_backward_scratch_bytes(desc); }
+
 template <class Target> void backward(Call& call, Target& target) {
   AttentionDesc desc;
   AttentionBackwardArgs args;
@@ -113,7 +116,7 @@ template <class Target> void backward(Call& call, Target& target) {
     require_elements("scratch", scratch, attention_backward_scratch_bytes(desc, slots));
     attention_backward(desc, args, slots, target);
   } else {
-    require_elements("scratch", scratch, attention_cuda_backward_scratch_bytes(desc));
+    require_elements("scratch", scratch, scratch_bytes(desc, target));
     attention_backward(desc, args, target);
   }
 }
@@ -123,3 +126,5 @@ template <class Target> void backward(Call& call, Target& target) {
 
 JAXATOR_FFI_HANDLER(attention_forward, jaxator::ffi::check, jaxator::ffi::forward)
 JAXATOR_FFI_HANDLER(attention_backward, jaxator::ffi::check, jaxator::ffi::backward)
+JAXATOR_FFI_ROCM_HANDLER(attention_forward, jaxator::ffi::forward)
+JAXATOR_FFI_ROCM_HANDLER(attention_backward, jaxator::ffi::backward)

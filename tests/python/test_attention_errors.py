@@ -79,13 +79,9 @@ def test_bad_input_is_named_with_value_and_rule(name: str) -> None:
         jxt.dot_product_attention(*arrays, **options)
 
 
-GPU = {name: "this op has no kernels for it" for name in ("rocm", "gfx942", "gfx950")}
-GPU["cuda"] = "dtype=float32: must be bfloat16 or float16"
-
-
-@pytest.mark.parametrize("name", GPU)
+@pytest.mark.parametrize("name", ("cuda", "rocm", "gfx942", "gfx950"))
 def test_gpu_implementations_are_refused(name: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"{name}: {GPU[name]}") as caught:
+    with pytest.raises(UnsupportedError, match=f"{name}: dtype=float32: must be bfloat16 or float16") as caught:
         jxt.dot_product_attention(Q, K, V, implementation=name)
     assert list(caught.value.reasons) == [name]
 

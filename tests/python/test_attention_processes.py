@@ -73,16 +73,15 @@ def test_export_round_trip_in_another_process(tmp_path: pathlib.Path, route: str
 
 def test_one_custom_call_for_three_platforms() -> None:
     """jax-ml/jax#38196: one program; a GPU that is not here gets the same call, and no XLA formulation beside it."""
-    half = problems.make(CASE, "bfloat16")  # float32 has no kernels on CUDA
+    half = problems.make(CASE, "bfloat16")  # float32 has no kernels on GPUs
     traced = jax.jit(function).trace(half.arrays, half.cotangents)
-    for platforms in (("cpu", "cuda"), ("cuda",), ("cpu",)):
+    for platforms in (("cpu", "cuda", "rocm"), ("cuda",), ("rocm",), ("cpu",)):
         text = traced.lower(lowering_platforms=platforms).as_text()
         for name in ("attention_forward", "attention_backward"):
             assert text.count(f"stablehlo.custom_call @jaxator.{name}(") == len(platforms), platforms
         assert "dot_general" not in text
-    for platform in ("rocm", "tpu"):
-        text = traced.lower(lowering_platforms=(platform,)).as_text()
-        assert "jaxator.attention" not in text and "dot_general" in text
+    text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert "jaxator.attention" not in text and "dot_general" in text
 
 
 def test_default_runs_the_kernels_and_xla_does_not() -> None:

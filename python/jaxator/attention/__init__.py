@@ -89,10 +89,16 @@ def _refusals(q: jax.Array, v: jax.Array) -> list[str]:
     return reasons
 
 
-def _cuda_refusals(q: jax.Array, v: jax.Array) -> list[str]:
+def _gpu_refusals(q: jax.Array, v: jax.Array) -> list[str]:
     if q.dtype == jnp.float32:
         return [f"dtype={q.dtype}: must be bfloat16 or float16, what its matrix units multiply", *_refusals(q, v)]
     return _refusals(q, v)
+
+
+def _rocm_refusals(q: jax.Array, v: jax.Array) -> list[str]:
+    sizes = {"head size": q.shape[3], "value size": v.shape[3]}
+    wide = [f"{name}={size}: must be at most 128" for name, size in sizes.items() if 128 < size <= 256]
+    return _gpu_refusals(q, v) + wide
 
 
 def _kernel(implementation: str | None, dtype: Any) -> tuple[str, str | None]:
@@ -147,8 +153,10 @@ def dot_product_attention(
       is_causal: query i sees keys up to i (top_left) or up to i + S - T (bottom_right, with the per-batch lengths).
       query_seq_lengths, key_value_seq_lengths: integers [B]; rows and keys beyond are padding.
       local_window_size: (left, right) or one number for both: keys at distance up to left before and right after.
-      implementation: None chooses; "cpu", "flash_f32", "flash_bf16dot" (see `explain`), "cuda" or "xla" names one. The CUDA
-        kernels take bfloat16 and float16; H and V that are no multiple of 8 are padded, which copies.
+      implementation: None chooses; "cpu", "flash_f32", "flash_bf16dot" (see `explain`), "cuda", "rocm" or "xla" names one.
+        "gfx942" and "gfx950" name AMD's kernels for programs for CPUs too, which run them on an emulator: slowly, and with
+        an error for every race, missing wait, access out of bounds and read of uninitialised memory. The GPU kernels take
+        bfloat16 and float16, ROCm's H and V up to 128; H and V that are no multiple of 8 are padded, which copies.
       return_residual: also return the logsumexp.
       segment_ids: integers [B, T] (with T = S), or a pair [B, T] and [B, S]; equal ids attend, negative ids are padding.
       causal_alignment: where the causal diagonal and the window start when T != S.
@@ -170,7 +178,7 @@ def dot_product_attention(
     gradients (there: the mean of the values); a window without is_causal means the same as with it; padding is never
     read, it may hold NaN; bias may have another dtype than the query; value size may differ from head size; the
     logsumexp is float32 and differentiable (there: the key's dtype, constant); products accumulate in float32 and
-    probabilities are rounded to the dtype of the values only on the bfloat16 dot route and on CUDA; errors here,
+    probabilities are rounded to the dtype of the values only on the bfloat16 dot route and on GPUs; errors here,
     accepted there: a scale that is traced, a bias of integers, a negative window, query and key with different numbers
     of axes.
 
@@ -219,7 +227,9 @@ def dot_product_attention(
         bottom_right=causal_alignment == "bottom_right",
         window=_window(local_window_size),
         present=tuple(optional),
-        choice=_dispatch.choose(OP, named, {"cpu": _refusals(q, v), "cuda": _cuda_refusals(q, v)}),
+        choice=_dispatch.choose(
+            OP, named, {"cpu": _refusals(q, v), "cuda": _gpu_refusals(q, v), "rocm": _rocm_refusals(q, v)}
+        ),
         kernel=kernel,
     )
     operands = (q, k, v, *(a for group in optional.values() for a in group))

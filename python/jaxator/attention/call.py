@@ -14,7 +14,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
-from jaxator import _dispatch, _ffi, _partition, _rows
+from jaxator import _dispatch, _ffi, _partition, _rows, _targets
 from jaxator.attention import formula
 from jaxator.attention.options import BIAS, MASK, Options
 
@@ -36,7 +36,7 @@ def _scratch(options: Options, operands: Sequence[Any], backward: bool, bias_gra
 
 
 def whole_vectors(array: jax.Array) -> jax.Array:
-    """Zeros added to the last axis up to a multiple of 8: rows of 16 bytes, as the GPU's copy engine needs them."""
+    """Zeros added to the last axis up to a multiple of 8: rows of 16 bytes, as GPUs copy them."""
     missing = -array.shape[-1] % 8
     return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)]) if missing else array
 
@@ -51,14 +51,14 @@ def _forward(options: Options, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty((*q.shape[:3], v.shape[3]), q.dtype), lse, _ffi.empty((size,), jnp.uint8)]
         return _ffi.call("attention_forward", results, *operands, slots=np.int64(slots), **fixed)[:2]
 
-    def on_cuda(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def on_gpu(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         operands = (*map(whole_vectors, operands[:3]), *operands[3:])
         results = [_ffi.empty((*q.shape[:3], operands[2].shape[3]), q.dtype), lse]
-        out, rows = _ffi.call("attention_forward", results, *operands, slots=np.int64(1), **fixed)
+        out, rows = _ffi.call("attention_forward", results, *operands, target=target, slots=np.int64(1), **fixed)
         return out[..., : v.shape[3]], rows
 
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
-        return on_cuda(*operands) if target == "cuda" else on_cpu(*operands)
+        return on_cpu(*operands) if target == "cpu" else on_gpu(target, *operands)
 
     return _dispatch.run(options.choice, kernel, functools.partial(formula.attention, options), *operands)
 
@@ -69,25 +69,26 @@ def _backward(options: Options, bias_gradient: bool, kv_float32: bool, *operands
     differentiated = 3 + bias_gradient
     dtypes = (inputs[0].dtype, *(jnp.float32 if kv_float32 else a.dtype for a in inputs[1:3]))
 
-    def call(slots: int, size: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
+    def call(target: str, slots: int, size: int, *operands: jax.Array) -> tuple[jax.Array, ...]:
         results = [_ffi.empty(a.shape, d) for a, d in zip(operands[:3], dtypes, strict=True)]
         results += [_ffi.empty(a.shape, jnp.float32) for a in inputs[3:differentiated]] + [_ffi.empty((size,), jnp.uint8)]
         attributes = dict(
             options.attributes(), bias_gradient=bias_gradient, kv_gradients_f32=kv_float32, slots=np.int64(slots)
         )
-        return _ffi.call("attention_backward", results, *operands, **attributes)[:differentiated]
+        return _ffi.call("attention_backward", results, *operands, target=target, **attributes)[:differentiated]
 
-    def on_cuda(*operands: jax.Array) -> tuple[jax.Array, ...]:
+    def on_gpu(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
         *others, out, lse, dout, dlse = operands
         whole = (*map(whole_vectors, others[:3]), *others[3:])
-        size = _ffi.query("jaxator_attention_cuda_backward_scratch_bytes", *_sizes(options, whole))
-        gradients = call(1, size, *whole, whole_vectors(out), lse, whole_vectors(dout), dlse)
+        platform = _targets.ARCHITECTURES.get(target, target)
+        size = _ffi.query(f"jaxator_attention_{platform}_backward_scratch_bytes", *_sizes(options, whole))
+        gradients = call(target, 1, size, *whole, whole_vectors(out), lse, whole_vectors(dout), dlse)
         return *(g[..., : a.shape[3]] for g, a in zip(gradients[:3], others[:3], strict=True)), *gradients[3:]
 
     def kernel(target: str, *operands: jax.Array) -> tuple[jax.Array, ...]:
-        if target == "cuda":
-            return on_cuda(*operands)
-        return call(*_scratch(options, inputs, backward=True, bias_gradient=bias_gradient), *operands)
+        if target != "cpu":
+            return on_gpu(target, *operands)
+        return call(target, *_scratch(options, inputs, backward=True, bias_gradient=bias_gradient), *operands)
 
     def xla(*operands: jax.Array) -> tuple[jax.Array, ...]:
         inputs, (_, _, dout, dlse) = operands[:-4], operands[-4:]
