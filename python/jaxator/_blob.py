@@ -8,6 +8,7 @@ import functools
 import hashlib
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
 
 from jaxator import _targets
@@ -32,7 +33,7 @@ class Blob:
 
     @property
     def text(self) -> str:
-        """The contents as they travel in a program."""
+        """The contents as they travel in a program: compressed (zlib's format), as base64."""
         return _encoded(self.contents)[0]
 
     @property
@@ -64,7 +65,7 @@ class _Text(str):
 
 @functools.lru_cache(maxsize=256)
 def _encoded(contents: bytes) -> tuple[str, str]:
-    return _Text(base64.b64encode(contents).decode()), hashlib.sha256(contents).hexdigest()
+    return _Text(base64.b64encode(zlib.compress(contents, 9)).decode()), hashlib.sha256(contents).hexdigest()
 
 
 def _sm(architecture: str) -> tuple[int, str]:

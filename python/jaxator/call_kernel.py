@@ -68,10 +68,11 @@ class KernelCall:
         attributes = self._attributes(tuple(a.shape for a in operands), tuple(r.shape for r in results))
 
         def branch(platform: str, blob: _blob.Blob) -> Callable[..., Any]:
+            emulated = blob.platform == "rocm" and platform == "cpu"
             return functools.partial(
-                _ffi.call, "call_kernel", results, input_output_aliases=dict(self.aliases), blob=blob.text, hash=blob.hash,
-                name=self.name, target=self.emulated if blob.platform == "rocm" and platform == "cpu" else platform,
-                **attributes,
+                _ffi.call, "call_kernel", results, input_output_aliases=dict(self.aliases), blob=blob.text,
+                blob_bytes=np.int64(len(blob.contents)), hash=blob.hash, name=self.name,
+                target=self.emulated if emulated else platform, **attributes,
             )  # fmt: skip
 
         branches = {platform: branch(platform, blob) for platform, blob in self.blobs}

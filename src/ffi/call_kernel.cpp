@@ -19,6 +19,7 @@ constexpr size_t kMostArguments = 256;  // on the stack of one call; Python says
 
 struct CallKernel {
   std::string_view blob;  // base64
+  int64_t blob_bytes;     // of what it unpacks to; 0: it is not compressed
   std::string_view hash;  // SHA-256 of what it stands for
   std::string name;
   Numbers grid, block, cluster;
@@ -28,6 +29,7 @@ struct CallKernel {
 
   explicit CallKernel(const Attributes& a)
       : blob(a.get<std::string_view>("blob")),
+        blob_bytes(a.get_or<int64_t>("blob_bytes", 0)),
         hash(a.get<std::string_view>("hash")),
         name(a.get<std::string_view>("name")),
         grid(a.get<Numbers>("grid")),
@@ -38,7 +40,7 @@ struct CallKernel {
         scalar_bytes(a.get<Numbers>("scalar_bytes")),
         order(a.get_or<Numbers>("order", Numbers(nullptr, 0))) {}
 
-  std::string contents() const { return blob_contents(blob, hash); }
+  std::string contents() const { return blob_contents(blob, hash, blob_bytes); }
 };
 
 void require(bool holds, const std::string& what) {

@@ -3,6 +3,7 @@
 #include "src/ffi/c_api.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <variant>
@@ -157,6 +158,81 @@ std::string draw_text(Arguments a) {
   return std::string_view(a[4]) == "svg" ? to_svg(grid) : to_text(grid);
 }
 
+// ---- recorded operations
+// ---------------------------------------------------------------------------------------------------------
+
+/// Gives each answer of run time the next handle, and writes down what it is made of. The same question gets the same handle.
+class Recording {
+ public:
+  explicit Recording(int64_t next) : next_(next) {}
+
+  int64_t handle(Op op, Int a, Int b) {
+    static constexpr const char* kNames[] = {"add", "sub", "mul", "div", "ceil_div", "mod", "min", "max", "and", "xor"};
+    const std::string question = std::string(kNames[static_cast<int>(op)]) + " " + to_string(a) + " " + to_string(b);
+    const auto [known, is_new] = handles_.try_emplace(question, next_);
+    if (is_new) steps_ += "\n" + std::to_string(next_++) + " " + question;
+    return known->second;
+  }
+  const std::string& steps() const { return steps_; }
+
+ private:
+  int64_t next_;
+  std::map<std::string, int64_t> handles_;
+  std::string steps_;
+};
+
+struct Recorder {
+  Recording* recording;
+  int64_t operator()(Op op, Int a, Int b) const { return recording->handle(op, a, b); }
+};
+
+using Recorded = Math<Recorder>;
+
+/// What a slice leaves, as a layout: a single mode without its tuple, no mode as 1:0.
+Layout modes_of(const Layout& slice) { return slice.count == 0 ? Layout(Mode{1, 0}) : slice.unwrap(); }
+
+/// The layout of a slice's modes, and in a second line the index at which it begins (a swizzled layout has that inside).
+std::string recorded_slice(Arguments a, const Recorded& math) {
+  const IntTuple coordinate = parse<IntTuple>(a[1]);
+  return with_layout(a[0], [&](const auto& layout) {
+    if constexpr (requires { layout.outer; }) {
+      const auto sliced = slice(coordinate, layout, math);
+      return to_string(sliced.with(modes_of(sliced.outer)));
+    } else {
+      return to_string(modes_of(slice(coordinate, layout))) + "\n" + to_string(crd2idx(coordinate, layout, math));
+    }
+  });
+}
+
+template <class Divide> std::string recorded_divide(Arguments a, const Divide& apply) {
+  const Tile tile = parse<Tile>(a[1]);
+  return with_layout(a[0], [&](const auto& layout) { return to_string(apply(layout, tile)); });
+}
+
+/// The answer of an operation whose leaves may hold handles.
+std::string recorded(std::string_view name, Arguments a, const Recorded& math) {
+  if (name == "slice") return recorded_slice(a, math);
+  if (name == "crd2idx")
+    return with_layout(a[0], [&](const auto& layout) { return to_string(crd2idx(parse<IntTuple>(a[1]), layout, math)); });
+  if (name == "ordered") return to_string(make_ordered_layout(parse<IntTuple>(a[0]), parse<IntTuple>(a[1]), math));
+  if (name == "composition") return recorded_divide(a, [&](const auto& l, const Tile& t) { return composition(l, t, math); });
+  if (name == "zipped_divide") return recorded_divide(a, [&](const auto& l, const Tile& t) { return zipped_divide(l, t, math); });
+  if (name == "logical_divide")
+    return recorded_divide(a, [&](const auto& l, const Tile& t) { return logical_divide(l, t, math); });
+  throw std::logic_error("no recorded operation " + std::string(name));
+}
+
+/// record(first handle, operation, its two arguments): the answer, then a line "handle operation a b" for each number of run time
+/// that is new in it.
+std::string record(Arguments a) {
+  static constexpr const char* kNames[] = {"slice", "crd2idx", "ordered", "composition", "zipped_divide", "logical_divide"};
+  const auto* name = std::ranges::find(kNames, std::string_view(a[1]), [](const char* known) { return std::string_view(known); });
+  if (name == std::end(kNames)) throw std::logic_error("no recorded operation " + std::string(a[1]));
+  Recording recording(number(a[0]));
+  const std::string answer = recorded(*name, a.subspan(2), {*name, {&recording}});
+  return answer + recording.steps();
+}
+
 struct Operation {
   std::string_view name;
   size_t arguments;
@@ -198,6 +274,7 @@ constexpr Operation kOperations[] = {
     {"phases", 3, phases_text},
     {"propose_swizzle", 6, propose_text},
     {"draw", 5, draw_text},
+    {"record", 4, record},
 };
 
 /// Of an argument. What has more characters has more leaves than a layout can hold, and the parser goes as deep as parentheses

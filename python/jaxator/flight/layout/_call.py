@@ -14,10 +14,15 @@ IntTuple = Leaf | tuple["IntTuple", ...]
 
 
 def call(operation: str, *arguments: str) -> str:
-    """Raises ValueError where an argument breaks a rule."""
+    """An operation of the layout library. Raises ValueError where an argument breaks a rule."""
+    return call_library("jaxator_layout", operation, *arguments)
+
+
+def call_library(name: str, operation: str, *arguments: str) -> str:
+    """An operation of a C function of this form."""
     if any("\0" in argument for argument in arguments):
         raise ValueError(f"{operation}: a text has a zero byte in it: {arguments}")
-    function = open_library("libjaxator.so").jaxator_layout
+    function = getattr(open_library("libjaxator.so"), name)
     texts = (ctypes.c_char_p * len(arguments))(*(argument.encode() for argument in arguments))
     capacity, length = 1024, ctypes.c_int()
     while True:

@@ -1,0 +1,3 @@
+#include "src/flight/server/server.h"
+
+int main() { return jaxator::flight::serve(); }
