@@ -23,7 +23,17 @@ def test_clean(tool: str, group: str) -> None:
     packages = [str(pathlib.Path(folder).parent) for folder in jaxator.__path__]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(packages), "XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
     chosen = [f"--kernel-name=kernel_substring={name}" for name in cuda_sanitized.KERNELS[group]]
-    command = [SANITIZER, f"--tool={tool}", "--error-exitcode=9", *chosen, sys.executable, cuda_sanitized.__file__, group]
+    # XLA asks the driver for things that some versions lack, and copes with a no: such calls are no errors of kernels.
+    command = [
+        SANITIZER,
+        f"--tool={tool}",
+        "--error-exitcode=9",
+        "--report-api-errors=no",
+        *chosen,
+        sys.executable,
+        cuda_sanitized.__file__,
+        group,
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     report = done.stdout[-6000:] + done.stderr[-2000:]
     assert done.returncode == 0 and "done" in done.stdout, report
