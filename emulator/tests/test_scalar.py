@@ -309,6 +309,9 @@ for bit in (0, 7, 31, 39):
 add("s_bitreplicate_b64_b32 s[20:21], s16", {"s16": 0x80000005}, ("s20", "s21"), pair(20, 0xC000000000000033))
 add("s_mov_b64 s[20:21], 1.0", {}, ("s20", "s21"), pair(20, 0x3FF0000000000000))
 add("s_mov_b64 s[20:21], -5", {}, ("s20", "s21"), pair(20, M64 - 4))
+# AMD's operand syntax in LLVM: literals of 32 bits are extended with zeros for B64 and U64, by their sign for I64.
+add("s_mov_b64 s[20:21], 0xfffffff0", {}, ("s20", "s21"), pair(20, 0xFFFFFFF0))
+add("s_and_b64 s[20:21], s[22:23], 0xfffffff0", {"s22": 5, "s23": 7}, ("s20", "s21"), pair(20, 0))
 add("s_mov_b32 s20, 0.15915494", {}, ("s20",), {"s20": 0x3E22F983})
 add("s_movrels_b32 s20, s16", {"s16": 1, "s17": 2, "s18": 3, "m0": 2}, ("s20",), {"s20": 3})
 add("s_movrels_b64 s[20:21], s[16:17]", pair(16, 1) | pair(18, 3 << 40) | {"m0": 2}, ("s20", "s21"), pair(20, 3 << 40))

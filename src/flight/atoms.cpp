@@ -20,6 +20,13 @@ Layout mfma_operand(int size, int k) {
   return make_layout(tuple(tuple(size, groups), values), tuple(tuple(1, size * values), size));
 }
 
+/// Scaled MFMA of bytes: a lane has 16 neighbours of the first half of k and 16 of the second. Its scale is that of the
+/// (lane / size)-th 32 neighbours nevertheless.
+Layout mfma_bytes(int size) {
+  const int groups = 64 / size;
+  return make_layout(tuple(tuple(size, groups), tuple(16, 2)), tuple(tuple(1, 16 * size), tuple(size, 16 * groups * size)));
+}
+
 /// MFMA, C: lane % n is the column, values go down the rows in fours, and the groups of lanes take turns.
 Layout mfma_result(int size) {
   const int groups = 64 / size;
@@ -31,8 +38,10 @@ void add_mfma(std::vector<Atom>& all, const char* target, int size, int k, const
   const std::string shape = std::to_string(size) + "x" + std::to_string(size) + "x" + std::to_string(k);
   const bool integer = std::string_view(operand) == "i8";
   const std::string scale = kind == AtomKind::mfma_scale ? "scale_" : "", dotted = kind == AtomKind::mfma_scale ? "scale." : "";
+  const bool halves = kind == AtomKind::mfma_scale && std::string_view(suffix) != "fp4";
+  const Layout operands = halves ? mfma_bytes(size) : mfma_operand(size, k);
   all.push_back({"mfma_" + scale + shape + "_" + suffix, kind, target, 64, size, size, k, operand, integer ? "i32" : "f32",
-                 mfma_operand(size, k), mfma_operand(size, k), mfma_result(size),
+                 operands, operands, mfma_result(size),
                  "llvm.amdgcn.mfma." + dotted + (integer ? "i32." : "f32.") + shape + intrinsic});
 }
 

@@ -27,7 +27,9 @@ class Process:
     """One compiler."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen([EXECUTABLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [EXECUTABLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         self.greeting = json.loads(self.process.stdout.readline())
 
     def send(self, header: dict[str, Any] | bytes, text: str = "") -> None:

@@ -8,7 +8,9 @@ SHARED = "!flight.ptr<f32, shared, 16>"
 SHARED_ONE = '!flight.view<f32, shared, "1:1", 4>'
 
 
-def module(body: str, arguments: str, name: str = "kernel", block: tuple[int, int, int] = (64, 1, 1), attributes: str = "") -> str:
+def module(
+    body: str, arguments: str, name: str = "kernel", block: tuple[int, int, int] = (64, 1, 1), attributes: str = ""
+) -> str:
     extents = ", ".join(map(str, block))
     more = f", {attributes}" if attributes else ""
     return f"""module {{
@@ -140,19 +142,25 @@ def shuffle(move: str, amount: int) -> str:
     )
 
 
-def copy(layout: str, count: int, align: int, element: str = "f32", pointer_align: int = 16, dims: str = "", masked: str = "") -> str:
+def copy(
+    layout: str, count: int, align: int, element: str = "f32", pointer_align: int = 16, dims: str = "", masked: str = ""
+) -> str:
     """Thread t of 8 copies its view at t * stride: x and y have the same places."""
-    pointer, view = f"!flight.ptr<{element}, global, {pointer_align}>", f'!flight.view<{element}, global, "{layout}", {align}>'
+    pointer, view = (
+        f"!flight.ptr<{element}, global, {pointer_align}>",
+        f'!flight.view<{element}, global, "{layout}", {align}>',
+    )
     vector = f"vector<{count}x{element}>"
-    given = f"({dims})" if dims else ""
-    step = f" dims {given}" if dims else ""
+    step = f" dims ({dims})" if dims else ""
+    bits = f" mask(%mask : vector<{count}xi1>)" if masked else ""
+    other = f" other(%other : {element})" if masked else ""
     return module(
         f"""    %thread = flight.thread_id x
     %offset = arith.muli %thread, %stride : index
 {masked}    %xs = flight.view %x[%offset]{step} : {pointer} -> {view}
-    %v = flight.load %xs{" mask(%mask : vector<" + str(count) + "xi1>) other(%other : " + element + ")" if masked else ""} : {view} -> {vector}
+    %v = flight.load %xs{bits}{other} : {view} -> {vector}
     %ys = flight.view %y[%offset]{step} : {pointer} -> {view}
-    flight.store %v, %ys{" mask(%mask : vector<" + str(count) + "xi1>)" if masked else ""} : {vector}, {view}""",
+    flight.store %v, %ys{bits} : {vector}, {view}""",
         f"%x: {pointer}, %y: {pointer}, %stride_: i64, %a_: i64, %b_: i64",
         block=(8, 1, 1),
     ).replace(
@@ -164,11 +172,9 @@ def copy(layout: str, count: int, align: int, element: str = "f32", pointer_alig
 
 def transpose(swizzle: str = "S<3,2,3> o 0 o ", barrier: bool = True) -> str:
     """y = x^T of 32 x 32 floats, through shared memory with a swizzle; 64 threads with 16 values each."""
-    tile = f'"{swizzle}(32,32):(1,32)"'.replace('"', "")
     load_view = '!flight.view<f32, global, "16:1", 16>'
     place = f'!flight.view<f32, shared, "{swizzle}16:1", 16>'
     column = f'!flight.view<f32, shared, "{swizzle}16:32", 4>'
-    del tile
     return module(
         f"""    %thread = flight.thread_id x
     %c0 = arith.constant 0 : index

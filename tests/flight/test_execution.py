@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import flightc
 import kernels
 import numpy as np
@@ -84,7 +86,8 @@ def test_bank_conflicts_are_those_that_the_emulator_counts(compiler, target, swi
     assert all("without conflicts" in remark["message"] and remark["frames"] for remark in answer["report"]["remarks"])
 
 
-LAYOUTS = [  # layout, its places for dynamic leaves a and b, count, stride between threads, alignment in bytes, dynamic leaves
+# Layout, its places for dynamic leaves a and b, count, stride between threads, alignment in bytes, dynamic leaves.
+LAYOUTS = [
     ("7:1", lambda a, b: range(7), 7, 8, 4, ""),
     ("8:1", lambda a, b: range(8), 8, 8, 16, ""),
     ("(4,2):(1,16)", lambda a, b: [i % 4 + 16 * (i // 4) for i in range(8)], 8, 32, 16, ""),
@@ -114,7 +117,7 @@ def test_views(compiler, target, layout, places, count, stride, align, dims, dty
 
 @pytest.mark.parametrize("count", [1, 4, 6])
 def test_masks(compiler, target, count):
-    """From an offset on nothing is read, `other` is put instead; nothing is written either. The padding is not there at all."""
+    """From an offset on nothing is read, `other` is put instead; nor is anything written. What is past it is not mapped."""
     limit = 8 * count - 3
     mask = f"""    %limit = arith.constant dense<{limit}> : vector<{count}xindex>
     %steps = arith.constant dense<[{", ".join(map(str, range(count)))}]> : vector<{count}xindex>
@@ -130,7 +133,9 @@ def test_masks(compiler, target, count):
     everywhere = text.replace(f" mask(%mask : vector<{count}xi1>) : vector<{count}xf32>", f" : vector<{count}xf32>")
     assert everywhere != text
     y = zeros(8 * count)
-    flightc.run(compiler.code(everywhere, target), target, "kernel", [x, y, np.int64(count), np.int64(1), np.int64(1)], block=(8,))
+    flightc.run(
+        compiler.code(everywhere, target), target, "kernel", [x, y, np.int64(count), np.int64(1), np.int64(1)], block=(8,)
+    )
     np.testing.assert_array_equal(y, np.append(x, [9.0] * (8 * count - limit)))
 
 
@@ -187,7 +192,15 @@ SCALARS = kernels.module(
 
 def test_scalars(compiler, target):
     x = zeros(8, dtype=np.int64)
-    values = [np.bool_(True), np.int8(-3), np.int16(-300), np.int32(-70000), np.int64(1 << 40), np.float32(-5), np.float64(1 << 33)]
+    values = [
+        np.bool_(True),
+        np.int8(-3),
+        np.int16(-300),
+        np.int32(-70000),
+        np.int64(1 << 40),
+        np.float32(-5),
+        np.float64(1 << 33),
+    ]
     flightc.run(compiler.code(SCALARS, target), target, "kernel", [x, *values], block=(1,))
     np.testing.assert_array_equal(x, [1, -3, -300, -70000, 1 << 40, -5, 1 << 33, 1 << 40])
 
@@ -273,7 +286,8 @@ COPY = kernels.module(
     %s = flight.shared 256 : {kernels.SHARED}
     %from = flight.view %x[%at] : {kernels.PTR} -> !flight.view<f32, global, "4:1", 16>
     %to = flight.view %s[%at] : {kernels.SHARED} -> !flight.view<f32, shared, "4:1", 16>
-    flight.copy_async %from to %to mask(%there) : !flight.view<f32, global, "4:1", 16> to !flight.view<f32, shared, "4:1", 16>
+    flight.copy_async %from to %to mask(%there)
+      : !flight.view<f32, global, "4:1", 16> to !flight.view<f32, shared, "4:1", 16>
     flight.commit
     flight.wait 0
     flight.barrier
@@ -330,3 +344,33 @@ def test_older_cpus(compiler, cpu):
     code = compiler.code(kernels.SCALE, "x86-64", cpu=cpu)
     flightc.run(code, "x86-64", "scale", [x, y, np.int64(4096)], (4,))
     np.testing.assert_array_equal(y, 2 * x)
+
+
+FAR = kernels.module(
+    f"""    %at = arith.index_cast %n : i64 to index
+    %c0 = arith.constant 0 : index
+{kernels.load("value", "%x", "%c0")}{kernels.store("%value", "%y", "%at", "far")}""",
+    f"%x: {kernels.PTR}, %y: {kernels.PTR}, %n: i64",
+    block=(1, 1, 1),
+)
+PLACE = (1 << 32) + 5  # in elements: neither it nor its bytes fit in 32 bits
+
+
+def test_offsets_of_64_bits_on_x86(compiler):
+    room = mmap.mmap(-1, 4 * (PLACE + 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)  # MAP_NORESERVE
+    y = np.frombuffer(room, np.float32)
+    flightc.run(compiler.code(FAR, "x86-64"), "x86-64", "kernel", [np.float32([7]), y, np.int64(PLACE)])
+    assert y[PLACE] == 7 and y[5] == 0
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_offsets_of_64_bits_on_gpus(compiler, target):
+    emulator = flightc.emulator
+    x = np.float32([7])
+    with emulator.Device(target) as device:
+        device.map(x, x.nbytes, "x")
+        y = device.allocate(4 * (PLACE + 1), "y")
+        code = emulator.Code(compiler.code(FAR, target))
+        report = device.launch(code, "kernel", [np.uint64(x.ctypes.data), np.uint64(y), np.int64(PLACE)], block=(1,))
+        assert report.clean, report.text
+        assert device.read(y + 4 * PLACE, 1, np.float32)[0] == 7

@@ -53,7 +53,9 @@ def test_greeting(compiler):
 @pytest.mark.parametrize("target", flightc.TARGETS)
 def test_report(compiler, target):
     answer, code = compiler.compile(kernels.block_sum(), target)
-    assert answer["id"] == 1 and answer["size"] == len(code) > 0 and answer["report"]["seconds"] > 0 and answer["dumps"] == []
+    assert (
+        answer["id"] == 1 and answer["size"] == len(code) > 0 and answer["report"]["seconds"] > 0 and answer["dumps"] == []
+    )
     needs = answer["report"]["kernels"]["kernel"]
     assert needs["shared_bytes"] == 512 and needs["dynamic_shared_bytes"] == 0
     if target.startswith("gfx"):
@@ -76,8 +78,14 @@ BAD = {
     "no target": ({"id": 3, "size": 0}, "target that is missing is not one of x86-64, gfx942, gfx950, sm_90a"),
     "unknown target": ({"id": 3, "target": "gfx90a", "size": 0}, 'target "gfx90a" is not one of'),
     "unknown option": ({"id": 3, "target": "gfx942", "size": 0, "options": {"fast": 1}}, "option fast is not one of"),
-    "optimize": ({"id": 3, "target": "gfx942", "size": 0, "options": {"optimize": 4}}, "option optimize = 4: must be 0 to 3"),
-    "time": ({"id": 3, "target": "gfx942", "size": 0, "options": {"time_limit_s": 0}}, "option time_limit_s = 0: must be seconds"),
+    "optimize": (
+        {"id": 3, "target": "gfx942", "size": 0, "options": {"optimize": 4}},
+        "option optimize = 4: must be 0 to 3",
+    ),
+    "time": (
+        {"id": 3, "target": "gfx942", "size": 0, "options": {"time_limit_s": 0}},
+        "option time_limit_s = 0: must be seconds",
+    ),
     "route": ({"id": 3, "target": "gfx942", "size": 0, "options": {"route": "x"}}, 'must be "tiles" or "threads"'),
     "options": ({"id": 3, "target": "gfx942", "size": 0, "options": []}, "options must be a JSON object"),
     "cpu": ({"id": 3, "target": "x86-64", "options": {"cpu": "z80"}}, "cpu z80 is not one"),
@@ -121,36 +129,40 @@ def test_a_module_without_kernels(compiler):
 
 def test_the_users_lines(compiler):
     """Innermost first, whatever finds the fault."""
-    location = 'loc(callsite("helper"("kernels.py":12:9) at callsite("softmax"("kernels.py":40:1) at "<module>"("train.py":7:3))))'
+    location = (
+        'loc(callsite("helper"("kernels.py":12:9) at callsite("softmax"("kernels.py":40:1) at "<module>"("train.py":7:3))))'
+    )
     frames = [["helper", "kernels.py", 12, 9], ["softmax", "kernels.py", 40, 1], ["<module>", "train.py", 7, 3]]
     verifier = kernels.SCALE.replace('global, "4:1", 16>\n      %v', f'global, "4:1", 64> {location}\n      %v')
-    error = error_of(compiler, verifier.replace('!flight.view<f32, global, "4:1", 16> ->', '!flight.view<f32, global, "4:1", 64> ->'))
+    error = error_of(
+        compiler, verifier.replace('!flight.view<f32, global, "4:1", 16> ->', '!flight.view<f32, global, "4:1", 64> ->')
+    )
     assert error["frames"] == frames and "alignment 64 of the view is more than the pointer's 16" in error["message"]
-    checked = kernels.transpose(barrier=False).replace("-> vector<16xf32>\n    %ys", f"-> vector<16xf32> {location}\n    %ys")
+    checked = kernels.transpose(barrier=False).replace(
+        "-> vector<16xf32>\n    %ys", f"-> vector<16xf32> {location}\n    %ys"
+    )
     error = error_of(compiler, checked, "sm_90a")
     assert error["frames"] == frames and error["kind"] == "diagnostic" and "a barrier must come between" in error["message"]
 
 
-UNKNOWN = kernels.module(
-    kernels.load("a", "%x", "%c0").join(["    %c0 = arith.constant 0 : index\n", ""])
+SWAP = kernels.module(
+    "    %c0 = arith.constant 0 : index\n    %no = arith.constant false\n"
+    + kernels.load("a", "%x", "%c0")
     + """    %i = arith.bitcast %a : f32 to i32
-    %r = llvm.call_intrinsic "llvm.amdgcn.cvt.scalef32.f32.fp4"(%i, %a, %c) : (i32, f32, i32) -> f32 loc("scaled.py":5:2)
+    %pair = llvm.call_intrinsic "llvm.amdgcn.permlane32.swap"(%i, %i, %no, %no)
+      : (i32, i32, i1, i1) -> !llvm.struct<(i32, i32)> loc("scaled.py":5:2)
+    %first = llvm.extractvalue %pair[0] : !llvm.struct<(i32, i32)>
+    %r = arith.bitcast %first : i32 to f32
 """
     + kernels.store("%r", "%x", "%c0", "end"),
     f"%x: {kernels.PTR}",
-).replace("    %c0 =", "    %c = arith.constant 0 : i32\n    %c0 =")
+)
 
 
 def test_an_intrinsic_that_the_target_lacks(compiler):
     """LLVM ends its process over it."""
-    text = UNKNOWN.replace("llvm.amdgcn.cvt.scalef32.f32.fp4", "llvm.amdgcn.permlane32.swap")
-    text = text.replace("(%i, %a, %c) : (i32, f32, i32) -> f32", "(%i, %i, %t, %t) : (i32, i32, i1, i1) -> !llvm.struct<(i32, i32)>")
-    text = text.replace("    %c =", "    %t = arith.constant false\n    %c =")
-    text = text.replace("%r_", "%r_").replace("%r = ", "%pair = ").replace(
-        '    %end_vector', "    %first = llvm.extractvalue %pair[0] : !llvm.struct<(i32, i32)>\n    %r = arith.bitcast %first : i32 to f32\n    %end_vector"
-    )
-    compiler.code(text, "gfx950")
-    error = error_of(compiler, text, "gfx942")
+    compiler.code(SWAP, "gfx950")
+    error = error_of(compiler, SWAP, "gfx942")
     assert error["kind"] == "backend" and "llvm.amdgcn.permlane32.swap" in error["message"], error
     assert error["frames"] == [["", "scaled.py", 5, 2]]
     works(compiler)
@@ -255,15 +267,16 @@ def test_dump(compiler):
     assert "define amdgpu_kernel void @scale" in texts["llvm"] and "global_load_dwordx4" in texts["assembly"]
 
 
-
-
 def spilling(count: int = 560) -> str:
     """More values alive at once than there are registers."""
     view = '!flight.view<f32, global, "1:1", 4>'
     lines = ["    %t = flight.thread_id x"]
     for i in range(count):
         lines.append(f"    %c{i} = arith.constant {64 * i} : index\n    %o{i} = arith.addi %t, %c{i} : index")
-        lines.append(f"    %p{i} = flight.view %x[%o{i}] : {kernels.PTR} -> {view}\n    %v{i} = flight.load %p{i} : {view} -> vector<1xf32>")
+        lines.append(
+            f"    %p{i} = flight.view %x[%o{i}] : {kernels.PTR} -> {view}\n"
+            f"    %v{i} = flight.load %p{i} : {view} -> vector<1xf32>"
+        )
     lines.append("    flight.barrier")
     for i in range(count):
         lines.append(f"    flight.store %v{i}, %p{count - 1 - i} : vector<1xf32>, {view}")
@@ -289,7 +302,12 @@ def test_shared_memory_of_each_target(compiler):
 
 def test_functions_that_no_library_has(compiler):
     call = "    %r = llvm.call @elsewhere(%a) : (f32) -> f32\n"
-    body = "    %c0 = arith.constant 0 : index\n" + kernels.load("a", "%x", "%c0") + call + kernels.store("%r", "%x", "%c0", "end")
+    body = (
+        "    %c0 = arith.constant 0 : index\n"
+        + kernels.load("a", "%x", "%c0")
+        + call
+        + kernels.store("%r", "%x", "%c0", "end")
+    )
     text = kernels.module(body, f"%x: {kernels.PTR}").replace("module {\n", "module {\n  llvm.func @elsewhere(f32) -> f32\n")
     error = error_of(compiler, text, "x86-64")
     assert error["kind"] == "backend" and "calls elsewhere" in error["message"]

@@ -45,24 +45,31 @@ def _row_op(op: str, shape: tuple[int, ...]) -> JudgedCase:
     return JudgedCase(lambda architecture, dtype: record_op(op, shape, dtype, architecture))
 
 
-def _attention(length: int, size: int, causal: bool) -> JudgedCase:
+def _attention(length: int, size: int, causal: bool, backward: bool = False) -> JudgedCase:
     def run(architecture: str, dtype: str) -> list[Launch]:
         return record_op(
-            "dot_product_attention", (1, length, 1, size), dtype, architecture, {"causal": causal}, forward_only=True
-        )
+            "dot_product_attention", (1, length, 1, size), dtype, architecture, {"causal": causal},
+            forward_only=not backward,
+        )  # fmt: skip
 
     return JudgedCase(run, _HALVES, f" head size {size}")
 
 
 def _masked_attention(length: int, size: int) -> JudgedCase:
-    """With a mask and a bias: the kernels that look at every pair of a query and a key."""
+    """With a mask and a bias, forward and all gradients: the kernels that look at every pair of a query and a key."""
 
     def run(architecture: str, dtype: str) -> list[Launch]:
         random = np.random.default_rng(0)
         query, key, value = (random.normal(size=(1, length, 1, size)).astype(jnp.dtype(dtype)) for _ in range(3))
         mask, bias = random.random((1, 1, length, length)) < 0.9, random.normal(size=(1, 1, length, length))
-        function = functools.partial(jxt.dot_product_attention, implementation=architecture)
-        return record(jax.jit(function), query, key, value, bias.astype(np.float32), mask)
+
+        @jax.jit
+        def gradients(query, key, value, bias):
+            attention = functools.partial(jxt.dot_product_attention, mask=mask, implementation=architecture)
+            out, pull_back = jax.vjp(attention, query, key, value, bias)
+            return pull_back(out)
+
+        return record(gradients, query, key, value, bias.astype(np.float32))
 
     return JudgedCase(run, _HALVES, f" head size {size}")
 
@@ -99,6 +106,7 @@ JUDGED = (
     _matmul(100, 130, 77),
     *(_matmul(100, 130, 77, "nn", pair) for pair in _EIGHT_BIT_PAIRS),
     *(_attention(1024, size, causal=True) for size in (64, 128)),
+    *(_attention(1024, size, causal=False, backward=True) for size in (64, 128)),
     *(_masked_attention(512, size) for size in (64, 128)),
 )
 

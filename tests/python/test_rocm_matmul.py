@@ -96,8 +96,8 @@ def test_export_for_rocm() -> None:
 # ---- values on the emulator --------------------------------------------------------------------------------------------
 
 VECTORS = ((8, 8, 8), (40, 24, 72), (264, 272, 136), (16, 24, 2120))
-"""M, N, K whose rows are whole vectors in every layout: one tile, part of a step; several tiles, several steps; blocks that share
-the steps."""
+"""M, N, K whose rows are whole vectors in every layout: one tile, part of a step; several tiles, several steps; blocks that
+share the steps."""
 ELEMENTS = ((1, 1, 1), (5, 9, 7), (31, 259, 67), (0, 5, 8), (5, 0, 8), (5, 7, 0))
 """Everything else: 1, primes, no element at all."""
 MANY_TILES = ((512, 768, 1024), (776, 520, 600), (1000, 1000, 1000), (2048, 24, 64))

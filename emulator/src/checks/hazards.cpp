@@ -17,10 +17,11 @@ bool is_lane_access(const Instruction& i) {
 
 bool is_lane_swap(const Instruction& i) { return i.name.starts_with("v_permlane"); }
 
-/// Part of a register: its write is not forwarded to the next instruction.
+/// Part of a register, and its write is not forwarded to the next instruction. Of the instructions that keep the register's other
+/// half these are, by LLVM's table, the conversions.
 bool writes_part(const Instruction& i) {
-  return i.unit == Class::vector_alu &&
-         ((i.sdwa.used && i.sdwa.destination != 6) || (i.op_sel & 8) != 0 || (i.has(kKeepsRest) && !i.has(kIgnoresExec)));
+  const bool converts = i.has(kKeepsRest) && !i.has(kIgnoresExec) && i.name.starts_with("v_cvt_");
+  return i.unit == Class::vector_alu && ((i.sdwa.used && i.sdwa.destination != 6) || (i.op_sel & 8) != 0 || converts);
 }
 
 /// Stores of more than two registers read their data while the next instructions already execute. Those of buffers with an offset
@@ -61,7 +62,9 @@ template <class What> void Hazards::require(Moment at, u32 needed, const What& w
 }
 
 void Hazards::check(Wave& w, const Instruction& i) {
-  now_++;
+  // A branch that is taken occupies the wave for 8 clocks, two wait states, by LLVM's schedule of the scalar branch.
+  now_ += w.pc == next_in_text_ ? 1 : 2;
+  next_in_text_ = w.pc + i.size;
   missed_ = 0;
   check_scalars(i);
   check_special(i);

@@ -53,6 +53,7 @@ class Hazards {
   u32 missed_ = 0;  // wait states, by the instruction being checked
   std::string missed_text_;
   Moment now_ = 100;
+  u64 next_in_text_ = 0;  // behind the instruction that was checked last
   Moment exec_by_valu_ = 0, m0_by_salu_ = 0, set_register_ = 0;
   std::array<Moment, kScalarRegisters> scalar_by_valu_{};
   std::array<VectorHistory, kVectorRegisters> vector_{};

@@ -15,10 +15,10 @@ template <class C, class R, class... A> struct ScalarSignature<R (C::*)(A...) co
 };
 
 template <class T> T read_as(const Wave& w, const Operand& operand) {
-  if constexpr (sizeof(T) == 8)
-    return static_cast<T>(read_scalar64(w, operand));
-  else
-    return static_cast<T>(read_scalar(w, operand));
+  if constexpr (sizeof(T) != 8) return static_cast<T>(read_scalar(w, operand));
+  if constexpr (std::is_same_v<T, i64>)
+    if (operand.is_literal) return static_cast<i32>(operand.bits);
+  return static_cast<T>(read_scalar64(w, operand));
 }
 template <class T> void write_as(Wave& w, const Operand& operand, T value) {
   if constexpr (sizeof(T) == 8)

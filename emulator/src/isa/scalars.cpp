@@ -19,6 +19,7 @@ u32 read_scalar(const Wave& w, const Operand& operand, int part) {
   }
   if (operand.is_constant()) {
     if (part == 0) return operand.bits;
+    if (operand.is_literal) return 0;  // of B64 and U64; inline constants are sign-extended
     return !operand.is_real && static_cast<i32>(operand.bits) < 0 ? ~0u : 0;
   }
   throw Fault{Kind::unsupported, "a vector register as a scalar operand"};

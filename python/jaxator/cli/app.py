@@ -59,7 +59,7 @@ def explain(
 
 @app.command()
 def bench(
-    op: Annotated[str, typer.Argument(help='An op, "dispatch", or "all".')] = "all",
+    op: Annotated[str, typer.Argument(help='An op, "dispatch", "flight", or "all".')] = "all",
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     dtype: Annotated[str | None, typer.Option(help="Element type instead of the cases' own.")] = None,
     case: Annotated[str | None, typer.Option(help="Only cases whose text contains this.")] = None,

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from rich.table import Table
 
 import jaxator
 from jaxator import _ffi
-from jaxator.cli import cases, gpu, gpu_bench, timing
+from jaxator.cli import cases, flight_bench, gpu, gpu_bench, timing
 from jaxator.cli.doctor import console_for_people
 from jaxator.explain import Call, explain
 
@@ -47,29 +48,39 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A case in one direction; case None measures what a call costs."""
+    """A case in one direction; case None measures what a call costs, or, with `flight`, that case of Flight."""
 
     case: cases.Case | None
     direction: str
+    flight: str | None = None
 
     @property
     def text(self) -> str:
+        if self.flight is not None:
+            return self.flight
         return f"{self.direction} {self.case.text}" if self.case else f"{self.direction} 8"
+
+    @property
+    def op(self) -> str:
+        return flight_bench.FLIGHT if self.flight is not None else self.case.op if self.case else DISPATCH
 
 
 def choose(op: str, dtype: str | None = None, case: str | None = None, target: str = "cpu") -> list[Task]:
-    """The tasks of an op, of "dispatch", or of "all"; raises ValueError for a name that is none of them."""
+    """The tasks of an op, of "dispatch", of "flight", or of "all"; raises ValueError for a name that is none of them."""
     if target not in cases.ROW_SHAPES:
         raise ValueError(f"target={target!r}: must be one of {', '.join(cases.ROW_SHAPES)}")
-    names = [*cases.ops(), DISPATCH] if op == "all" else [op]
-    if op not in ("all", DISPATCH, *cases.ops()):
-        raise ValueError(f"op={op!r}: must be one of {', '.join([*cases.ops(), DISPATCH, 'all'])}")
+    known = [*cases.ops(), DISPATCH, flight_bench.FLIGHT]
+    names = known if op == "all" else [op]
+    if op not in ("all", *known):
+        raise ValueError(f"op={op!r}: must be one of {', '.join([*known, 'all'])}")
     tasks = []
     for name in names:
         if name == DISPATCH:
             tasks.append(Task(None, "forward"))
             if target == "cuda":
                 tasks.append(Task(None, gpu_bench.LOADING))
+        elif name == flight_bench.FLIGHT:
+            tasks += [Task(None, "forward", part) for part in flight_bench.CASES[target]]
         else:
             # On a GPU the passes are measured apart: their kernels have limits and peers of their own.
             directions = {"cuda": ("forward", "backward")}.get(target)
@@ -89,8 +100,14 @@ def run(tasks: Iterable[Task], repeats: int, as_json: bool, save: Path | None, t
     console = console_for_people()
     with console.status("") if not as_json else _Silent() as status:
         for task in tasks:
-            status.update(f"{task.case.op if task.case else DISPATCH} {task.text}")
-            new = measure_all(task)
+            status.update(f"{task.op} {task.text}")
+            if task.flight is None:
+                new = measure_all(task)
+            elif (reason := flight_bench.refusal(target)) is not None:
+                print(f"skipped: {task.op} {task.text}: {reason}", file=sys.stderr)
+                continue
+            else:
+                new = flight_bench.measure(task.flight, target, repeats)
             rows += new
             if as_json:
                 for row in new:

@@ -58,7 +58,7 @@ def draw(rows: Iterable[tuple[Row, dict[str, Any]]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    grouped = {key: regimes for key, regimes in _grouped(rows).items() if key[0] not in ("dispatch", "loading")}
+    grouped = {key: regimes for key, regimes in _grouped(rows).items() if key[0] not in ("dispatch", "loading", "flight")}
     figure, axes = pyplot.subplots(figsize=(9, 1 + 0.24 * sum(map(len, grouped.values()))))
     labels, position = [], 0
     for (op, case), regimes in grouped.items():

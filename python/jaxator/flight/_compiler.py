@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -169,6 +170,8 @@ class _Process:
                 self._child.stdin.flush()
             except OSError:
                 self._pending.pop(number, None)
+                with contextlib.suppress(OSError):  # what was not written is given up
+                    self._child.stdin.close()
                 raise
         return answer
 

@@ -1,7 +1,8 @@
 /// @file
 /// Elementary functions to arithmetic. AMD's backend knows exponentials and logarithms of f32, with denormals; what a target does
-/// not know is made of polynomials. Half precision is computed in f32.
+/// not know is made of polynomials. Half precision is computed in f32. Conversions of floats of 8 bits become integer arithmetic.
 #include "src/flight/passes/elementary.h"
+#include "src/flight/passes/narrow_floats.h"
 #include "src/flight/passes/passes.h"
 #include "src/flight/passes/tiles.h"
 
@@ -52,10 +53,10 @@ class ExpandMath : public PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
     }
     SmallVector<Operation*> ops;
     getOperation().walk([&](Operation* op) {
-      if (isa<math::MathDialect>(op->getDialect())) ops.push_back(op);
+      if (isa<math::MathDialect>(op->getDialect()) || isa<arith::ExtFOp, arith::TruncFOp>(op)) ops.push_back(op);
     });
     for (Operation* op : ops)
-      if (failed(expand(op, *target))) return signalPassFailure();
+      if (failed(isa<math::MathDialect>(op->getDialect()) ? expand(op, *target) : convert_narrow(op))) return signalPassFailure();
   }
 
  private:
@@ -84,6 +85,20 @@ class ExpandMath : public PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
     else
       result = (Elementary(b, loc, x.getType(), target.nvidia()).*function)(x);
     op->getResult(0).replaceAllUsesWith(convert(b, loc, result, element));
+    op->erase();
+    return success();
+  }
+
+  LogicalResult convert_narrow(Operation* op) {
+    const Value from = op->getOperand(0);
+    const Type source = getElementTypeOrSelf(from.getType()), result = getElementTypeOrSelf(op->getResult(0).getType());
+    if (!is_narrow(source) && !is_narrow(result)) return success();
+    if (source.isF64()) return op->emitError() << "f64 to " << result << " would be rounded twice: convert to f32 first";
+    OpBuilder b(op);
+    const Location loc = op->getLoc();
+    const Value wide = is_narrow(source) ? widen(b, loc, from) : convert(b, loc, from, b.getF32Type());
+    const Value made = is_narrow(result) ? narrow(b, loc, wide, result) : convert(b, loc, wide, result);
+    op->getResult(0).replaceAllUsesWith(made);
     op->erase();
     return success();
   }

@@ -2,10 +2,6 @@
 
 #include "llvm/Config/llvm-config.h"
 
-#ifndef JAXATOR_VERSION
-#define JAXATOR_VERSION "0.1.0"
-#endif
-
 namespace jaxator::flight {
 
 using namespace llvm;

@@ -47,9 +47,14 @@ JAXATOR_DEVICE void multiply_tiles(A& a, typename A::Stream& tiles_a, B& b, type
     multiply_columns<TA, TB, 0, kHalf>(fragments_a[now], fragments_b[now], sums);
     if constexpr (kEightBits<TA>) {
       // The 18 instructions that make a vector FNUZ go between products, two a product: more of them, from the SIMD's two waves,
-      // would hold up the matrix core.
+      // would hold up the matrix core. So would the scalar ones of the next tile, in one piece.
+      constexpr int kConverts = 18, kOfVector = kProducts / kAccesses;
       repeat<kAccesses>([]<int>() __attribute__((always_inline)) {
-        interleave<Issue::mfma, kProducts / kAccesses, Issue::vector, 18>();
+        repeat<kOfVector>([]<int i>() __attribute__((always_inline)) {
+          issue<Issue::mfma, 1>();
+          issue<Issue::vector, (i + 1) * kConverts / kOfVector - i * kConverts / kOfVector>();
+          issue<Issue::scalar, 1>();
+        });
         issue<Issue::lds_write, 1>();
         issue<Issue::memory, 1>();
       });

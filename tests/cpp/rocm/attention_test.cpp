@@ -113,8 +113,14 @@ void expect_same(const TestArray& a, const TestArray& b, const std::string& what
 
 void expect_right(const AttentionProblem& p, const Results& got, const std::string& what) {
   const AttentionExpected want = AttentionBounds(p, /*bf16_dot=*/true).expected();
-  const auto within = [&](const TestArray& array, const Doubles& value, const Doubles& error, const char* name) {
-    expect_within(array, value, [&](size_t i) { return error[i]; }, what + " " + name);
+  const auto within = [&](const TestArray& array, Doubles value, const Doubles& error, const char* name) {
+    Doubles numbers = array.values();
+    for (size_t i = 0; i < value.size(); i++)
+      if (std::isinf(value[i])) {
+        EXPECT_EQ(numbers[i], value[i]) << what << " " << name << "[" << i << "]";
+        numbers[i] = value[i] = 0;
+      }
+    expect_within(numbers, value, [&](size_t i) { return error[i] + 1e-30; }, what + " " + name);
   };
   within(got.forward.out, want.y.out, want.out_error, "out"), within(got.forward.lse, want.y.lse, want.lse_error, "lse");
   within(got.backward.dq, want.g.dq, want.dq_error, "dq"), within(got.backward.dk, want.g.dk, want.dk_error, "dk");
@@ -144,7 +150,7 @@ class RocmAttention : public Rocm {
 
 TEST_F(RocmAttention, CausalInEveryOrderOfWaves) {
   for (int64_t size : {64, 128}) {
-    AttentionDesc d = attention_desc(DType::bf16, {1, 290, 150, 4, 2, size, size});
+    AttentionDesc d = attention_desc(DType::bf16, {1, 270, 150, 2, 1, size, size});
     d.causal = true;
     check(AttentionProblem(d, 1), "causal " + std::to_string(size));
   }
@@ -165,7 +171,7 @@ TEST_F(RocmAttention, Refusals) {
            error_of([&] { attention_backward(d, AttentionBackwardArgs{}, stream); });
   };
   const auto twice = [](const std::string& text) { return text + "|" + text; };
-  EXPECT_EQ(error(DType::f32, {1, 4, 4, 1, 1, 8, 8}), twice("type=f32: the ROCm kernels take bfloat16 and float16"));
+  EXPECT_EQ(error(DType::f32, {1, 4, 4, 1, 1, 8, 8}), twice("type=float32: the ROCm kernels take bfloat16 and float16"));
   EXPECT_EQ(error(DType::bf16, {1, 4, 4, 1, 1, 136, 8}), twice("head_size=136: must be at most 128 on ROCm"));
   EXPECT_EQ(error(DType::bf16, {1, 4, 4, 1, 1, 8, 12}), twice("value_size=12: must be a multiple of 8 on ROCm"));
   EXPECT_EQ(error(DType::bf16, {1, int64_t{1} << 29, 4, 1, 1, 8, 8}),

@@ -211,3 +211,71 @@ func.func @pipeline(%x: !g) attributes {flight.block = array<i64: 64, 1, 1>} {
   }
   return
 }
+
+// -----
+
+!s = !flight.ptr<f32, shared, 16>
+!v = !flight.view<f32, shared, "1:1", 4>
+
+// Which side runs is not known, but it is the same for all threads: what one writes the other does not read.
+func.func @either(%x: vector<1xf32>, %p: !flight.ptr<i32, global, 4>) attributes {flight.block = array<i64: 64, 1, 1>} {
+  %t = flight.thread_id x
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i32
+  %c63 = arith.constant 63 : index
+  %other = arith.subi %c63, %t : index
+  %s = flight.shared 64 : !s
+  %to = flight.view %s[%t] : !s -> !v
+  %from = flight.view %s[%other] : !s -> !v
+  %ps = flight.view %p[%c0] : !flight.ptr<i32, global, 4> -> !flight.view<i32, global, "1:1", 4>
+  %loaded = flight.load %ps : !flight.view<i32, global, "1:1", 4> -> vector<1xi32>
+  %flag = vector.extract %loaded[0] : i32 from vector<1xi32>
+  %condition = arith.cmpi ne, %flag, %zero : i32
+  scf.if %condition {
+    flight.store %x, %to : vector<1xf32>, !v
+  } else {
+    %r = flight.load %from : !v -> vector<1xf32>
+  }
+  return
+}
+
+// -----
+
+!s = !flight.ptr<f32, shared, 16>
+!v = !flight.view<f32, shared, "2:1", 4>
+
+// Elements that the mask leaves out are not touched: thread t has element t alone.
+func.func @masked(%x: vector<2xf32>) attributes {flight.block = array<i64: 64, 1, 1>} {
+  %t = flight.thread_id x
+  %s = flight.shared 65 : !s
+  %to = flight.view %s[%t] : !s -> !v
+  %mask = arith.constant dense<[true, false]> : vector<2xi1>
+  flight.store %x, %to mask(%mask : vector<2xi1>) : vector<2xf32>, !v
+  %r = flight.load %to mask(%mask : vector<2xi1>) : !v -> vector<2xf32>
+  // expected-note @below {{the earlier access}}
+  flight.store %x, %to mask(%mask : vector<2xi1>) : vector<2xf32>, !v
+  // expected-error @below {{thread 0 reads element 1 of shared memory, which thread 1 has written: a barrier must come between}}
+  %q = flight.load %to : !v -> vector<2xf32>
+  return
+}
+
+// -----
+
+!g = !flight.view<f32, global, "(64,8):(1,64)", 16>
+!v = !flight.view<f32, shared, "(64,8):(1,64)", 16>
+!rows = !flight.tile<f32, "(64,8)", "(64,8):(1,64)">
+!columns = !flight.tile<f32, "(64,8)", "((8,8),(8,1)):((64,8),(1,0))">
+
+// Tiles: threads that read what they have copied themselves need no barrier, others do.
+func.func @tiles(%x: !flight.ptr<f32, global, 16>) attributes {flight.block = array<i64: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %s = flight.shared 512 : !flight.ptr<f32, shared, 16>
+  %from = flight.view %x[%c0] : !flight.ptr<f32, global, 16> -> !g
+  %to = flight.view %s[%c0] : !flight.ptr<f32, shared, 16> -> !v
+  // expected-note @below {{the earlier access}}
+  flight.tile_copy %from to %to spread "(64,8):(1,64)" : !g to !v
+  %mine = flight.tile_load %to : !v -> !rows
+  // expected-error @below {{thread 0 reads element 1 of shared memory, which thread 1 has written: a barrier must come between}}
+  %theirs = flight.tile_load %to : !v -> !columns
+  return
+}

@@ -1,10 +1,11 @@
+# ruff: noqa: F821  (lit gives `config` and `lit_config`)
 import lit.formats
 
-config.name = "flight"  # noqa: F821: lit's variables
-config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
-config.suffixes = [".mlir"]  # noqa: F821
-config.test_exec_root = lit_config.params["output"]  # noqa: F821
-config.substitutions += [  # noqa: F821
-    ("flight-opt", lit_config.params["flight_opt"]),  # noqa: F821
-    ("FileCheck", lit_config.params["filecheck"]),  # noqa: F821
+config.name = "flight"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir"]
+config.test_exec_root = lit_config.params["output"]
+config.substitutions += [
+    ("flight-opt", lit_config.params["flight_opt"]),
+    ("FileCheck", lit_config.params["filecheck"]),
 ]

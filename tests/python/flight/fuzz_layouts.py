@@ -1,4 +1,4 @@
-"""Copies through random layouts: nested, with leaves of run time, swizzled; by threads and by blocks; ragged ends and masks."""
+"""Copies through random layouts: nested, of run-time sizes, swizzled; by threads and by blocks; ragged ends and masks."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def through_shared(part, settings):
     if settings.back == "tile":
         return shared.load_tile(), None
     if settings.back == "composed":
-        order = flight.Layout((shape[0] * shape[1] // settings.width, settings.width), (settings.width, 1))
-        spread = settings.layout("read")
-        return None, shared.compose(flight.Layout(shape, (1, shape[0]))).partition(spread, i).load() if order else None
+        # The tile as rows of `width` numbers each, seen as the tile again.
+        width, count = settings.width, shape[0] * shape[1]
+        shared = shared.compose(flight.Layout((width, count // width), (1, width))).compose(
+            flight.Layout(shape, (1, shape[0]))
+        )
     return None, shared.partition(settings.layout("read"), i).load()
 
 
@@ -61,22 +63,22 @@ M, N = flight.Dim("m"), flight.Dim("n")
 N4, N8 = flight.Dim("n", divisor=4), flight.Dim("n", divisor=8)
 
 
-@flight.kernel
+@flight.kernel(allow_spills=True, allow_scratch=True)
 def static(x, y, column: int, settings: flight.Constexpr):
     move(x, y, column, settings)
 
 
-@flight.kernel
+@flight.kernel(allow_spills=True, allow_scratch=True)
 def dynamic(x: flight.Tensor[M, N], y: flight.Tensor[M, N], column: int, settings: flight.Constexpr):
     move(x, y, column, settings)
 
 
-@flight.kernel
+@flight.kernel(allow_spills=True, allow_scratch=True)
 def dynamic_by_four(x: flight.Tensor[M, N4], y: flight.Tensor[M, N4], column: int, settings: flight.Constexpr):
     move(x, y, column, settings)
 
 
-@flight.kernel
+@flight.kernel(allow_spills=True, allow_scratch=True)
 def dynamic_by_eight(x: flight.Tensor[None, N8], y: flight.Tensor[None, N8], column: int, settings: flight.Constexpr):
     move(x, y, column, settings)
 
@@ -206,5 +208,5 @@ def make(seed: int) -> Copy:
     return Copy(
         seed, tile, array, rng.choice(DTYPES), kernel, threads, compact(rng, tile), swizzle,
         rng.choice(["threads", "tile", "copy", "async"]), rng.choice(["threads", "threads", "tile", "composed"]), write, read,
-        rng.choice([1, 2, 4]), window, 0,
+        rng.choice([1, 2, 4]), window, rng.randint(0, 5) if window else 0,
     )  # fmt: skip

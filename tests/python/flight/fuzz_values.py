@@ -1,4 +1,4 @@
-"""Programs of single threads: chains of operations over all types, branches, loops with carried values, lanes, shared memory.
+"""Programs of single threads: chains of operations over all types, branches, loops that carry values, lanes, shared memory.
 
 A program is a list of steps; each makes a value from earlier ones. Earlier values are named by number, taken modulo how many
 there are, and converted to the type that the step asks for: any list of steps is a program, so that steps can be left out.
@@ -286,7 +286,13 @@ def make_step(rng, depth):
     if kind == "load":
         return kind, rng.randrange(9), number
     if kind == "shuffle":
-        return kind, rng.choice(["i32", "f32", "bf16", "u8", "i16"]), number, rng.choice(["xor", "up", "down", "index"]), rng.randint(0, 31)
+        return (
+            kind,
+            rng.choice(["i32", "f32", "bf16", "u8", "i16"]),
+            number,
+            rng.choice(["xor", "up", "down", "index"]),
+            rng.randint(0, 31),
+        )
     return kind, to, number, rng.choice(["once", "again"]), rng.randrange(BLOCK)
 
 

@@ -70,7 +70,8 @@ class TileOperations:
 
     def flight_reduce(self, operation: Operation, mask: np.ndarray):
         combine, mode = re.match(r" (\w+) .* along (\d+)", operation.text).groups()
-        return COMBINE[combine].reduce(self._in(operation)[0], axis=int(mode), keepdims=True)
+        (x,) = self._in(operation)
+        return COMBINE[combine].reduce(x, axis=int(mode), keepdims=True, dtype=x.dtype)
 
     def flight_broadcast(self, operation: Operation, mask: np.ndarray):
         return np.broadcast_to(self._in(operation)[0], self._shape(operation)).copy()

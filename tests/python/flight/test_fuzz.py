@@ -1,6 +1,6 @@
 """Random programs, the same everywhere: in the NumPy interpreter of the IR, on x86 by both routes with and without
-optimisation, and on the emulator of both CDNA targets with all checks on. A failure is made smaller and printed as Python that
-makes it again."""
+optimisation, and on the emulator of both CDNA targets with all checks on. A failure is made smaller and printed as Python
+that makes it again."""
 
 import fuzz_layouts
 import fuzz_run
@@ -13,8 +13,8 @@ from jaxator.flight import _compiler
 
 pytestmark = pytest.mark.skipif(_compiler.find_executable() is None, reason="jaxator-flightc is not built")
 CHUNK = 50
-CHUNKS = {fuzz_values: 12, fuzz_layouts: 12, fuzz_tiles: 3}
-"""Of seeds, for each kind of program, in the shorter run."""
+CHUNKS = {fuzz_values: 8, fuzz_layouts: 4, fuzz_tiles: 2}
+"""Of seeds, for each kind of program, in the shorter run. Each program runs in four or six compiled forms."""
 FULL = 10
 """Times as many in the long one."""
 
@@ -29,13 +29,13 @@ def run_chunk(module, chunk):
     fuzz_run.assert_all_right([module.make(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)])
 
 
-@pytest.mark.parametrize(("module", "chunk"), chunks(0, 1))
+@pytest.mark.parametrize(("module", "chunk"), list(chunks(0, 1)))
 def test_programs(module, chunk):
     run_chunk(module, chunk)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("module", "chunk"), chunks(1, FULL))
+@pytest.mark.parametrize(("module", "chunk"), list(chunks(1, FULL)))
 def test_more_programs(module, chunk):
     run_chunk(module, chunk)
 
@@ -56,6 +56,18 @@ def test_a_fault_is_found_made_smaller_and_printed(monkeypatch):
     text = str(caught.value)
     assert "To see it alone:" in text and "from fuzz_values import Values" in text
     assert "'mul'" not in text and "'max'" not in text
+
+
+@pytest.mark.xfail(
+    reason="LLVM 22 combines for ever: one-element vectors, a byte to f32 and to 64 bits",
+    raises=_compiler.CompileError,
+    strict=True,
+)
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_one_byte_a_thread(target):
+    case = fuzz_tiles.Tiles(96, (32, 32), (32, 32), 256, "rows", 21, (("reduce", "u8", 40, "sum", 1),))
+    kernel = fuzz_run.traced(case, target, 0, {})
+    _compiler.compile_text(target, fuzz_run.module_of([kernel]), _compiler.Options(time_limit_s=5.0))
 
 
 def test_programs_are_made_again_by_their_text():

@@ -117,3 +117,64 @@ def test_half_precision_is_rounded_once(place, element):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_ptx(name):
     check_ptx(function_kernel(name, "f32"))
+
+
+NARROW = {
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+}
+
+
+def conversion_kernel(op, source, result):
+    tiles = [Tile(element, SHAPE, row_spread(SHAPE, 256, 4)) for element in (source, result)]
+    (load, from_kind), (store, to_kind) = (
+        view(pointer, "%zero", row_major(SHAPE), tile.element, align=4)
+        for pointer, tile in zip(("%x", "%y"), tiles, strict=True)
+    )
+    body = f"""
+    %zero = arith.constant 0 : index
+    %from = {load}
+    %v = flight.tile_load %from : {from_kind} -> {tiles[0]}
+    %w = flight.map (%v) : ({tiles[0]}) -> {tiles[1]} {{
+    ^bb0(%e: {source}):
+      %r = arith.{op} %e : {source} to {result}
+      flight.yield %r : {result}
+    }}
+    %to = {store}
+    flight.tile_store %w, %to : {tiles[1]}, {to_kind}"""
+    return kernel("apply", {"x": f"*{source}", "y": f"*{result}"}, 256, body)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("element", NARROW)
+def test_every_code_of_8_bits_is_widened(place, element):
+    codes = np.resize(np.arange(256, dtype=np.uint8), SHAPE)
+    y = np.zeros(SHAPE, np.float32)
+    run(place, conversion_kernel("extf", element, "f32"), "apply", [codes, y])
+    expected = codes.view(NARROW[element]).astype(np.float32)
+    np.testing.assert_array_equal(y, expected)
+    there = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(y[there]), np.signbit(expected[there]))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("element", NARROW)
+def test_narrowing_is_to_nearest_even(place, element):
+    """Numbers, the middles between them, and what is just beside the middles; then all orders of magnitude."""
+    dtype = NARROW[element]
+    numbers = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+    numbers = np.sort(numbers[np.isfinite(numbers)])
+    middles = (numbers[1:] + numbers[:-1]) / 2
+    beside = [np.nextafter(middles, direction).astype(np.float32) for direction in (np.float32(-np.inf), np.float32(np.inf))]
+    bits = np.random.default_rng(5).integers(0, 1 << 32, 2048, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    edges = np.array(EDGES + [448, 464, 480, 57344, 61440, 65536, 240, 248], np.float32)
+    x = np.resize(np.concatenate([edges, -edges, numbers, middles, *beside, bits]), SHAPE).astype(np.float32)
+    y = np.zeros(SHAPE, np.uint8)
+    run(place, conversion_kernel("truncf", "f32", element), "apply", [x, y])
+    with np.errstate(all="ignore"):
+        expected = x.astype(dtype)
+    nan = np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(y.view(dtype).astype(np.float32)), nan)
+    np.testing.assert_array_equal(y[~nan], expected.view(np.uint8)[~nan])
