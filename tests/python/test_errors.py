@@ -69,14 +69,8 @@ def test_bad_arguments_are_named(error: type, text: str, call) -> None:
 @every_case
 def test_implementation_names(case: OpCase) -> None:
     operands = case.make(case.small, "float32")
-    function = case.name.split()[0]
     with pytest.raises(ValueError, match=r"implementation='fast': must be None, 'xla', 'cpu'"):
         case(*operands, implementation="fast")
-    for name in () if "rms_norm" in case.name else ("rocm", "gfx942", "gfx950"):  # test_rocm_rows.py has those
-        with pytest.raises(jxt.UnsupportedError, match=f"jaxator.{function}.*\n.*{name}") as caught:
-            case(*operands, implementation=name)
-        assert list(caught.value.reasons) == [name]
-        assert caught.value.reasons[name], name
 
 
 @every_case
