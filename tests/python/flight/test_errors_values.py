@@ -1,7 +1,7 @@
 """What a kernel may not do with values of run time, with variables and with numbers; each error shows the user's line."""
 
 import pytest
-from test_errors import refused
+from test_flight_errors import refused
 
 from jaxator import flight
 
