@@ -4,6 +4,7 @@
 
 #include "src/ops/cuda_kernels.h"
 #include "src/ops/rope/cuda_config.h"
+#include "src/ops/rope/gpu_powers.h"
 #include "src/runtime/cuda/launch.h"
 
 namespace jaxator {
@@ -25,11 +26,6 @@ void check_sizes(const RopeDesc& desc) {
     throw Error("heads=" + std::to_string(desc.heads) + ": must be at most " + std::to_string(kMostHeads));
 }
 
-hopper::RopePower split(long double value) {
-  const double high = static_cast<double>(value);
-  return {high, static_cast<double>(value - high)};
-}
-
 }  // namespace
 
 void rope(const RopeDesc& desc, const RopeArgs& args, const CudaStream& stream) {
@@ -38,7 +34,6 @@ void rope(const RopeDesc& desc, const RopeArgs& args, const CudaStream& stream) 
   if (desc.rows == 0 || desc.heads == 0 || desc.columns == 0) return;
   const RopeCudaConfig config = pick_cuda_config(desc, aligned_for_vectors({args.x, args.y}));
 
-  constexpr long double kQuarterTurns = 0.636619772367581343075535053490057448L;
   hopper::Rope parameters{.x = args.x,
                           .positions = desc.has_tables ? nullptr : args.positions,
                           .cosine = args.cosine,
@@ -50,14 +45,9 @@ void rope(const RopeDesc& desc, const RopeArgs& args, const CudaStream& stream) 
                           .pairs = static_cast<int>(desc.columns / 2),
                           .interleaved = desc.interleaved,
                           .inverse = desc.inverse,
-                          .first = split(kQuarterTurns),
+                          .first = {},
                           .powers = {}};
-  // In 64-bit mantissas. Three squarings in a row leave an error of 2^-61, 2^-30 of a turn at position 2^31.
-  long double ratio = 1;
-  for (int k = 0; k < hopper::kRopePowers && (parameters.pairs - 1) >> k != 0; k++) {
-    ratio = k % 4 == 0 ? powl(desc.theta, -std::ldexp(2.0L, k) / desc.columns) : ratio * ratio;
-    parameters.powers[k] = split(ratio);
-  }
+  fill_rope_powers(desc, parameters);
 
   const cuda::Geometry geometry{.grid = {config.blocks, config.turns, 1},
                                 .block = {config.unit_threads, config.heads, config.rows},

@@ -4,6 +4,7 @@
 
 #include "src/ops/rocm_kernels.h"
 #include "src/ops/rope/rocm_config.h"
+#include "src/ops/rope/gpu_powers.h"
 
 namespace jaxator {
 namespace rocm::images {
@@ -25,11 +26,6 @@ void check_sizes(const RopeDesc& desc) {
   if (desc.heads * desc.columns > kMostRopeRow) refuse("heads * columns", desc.heads * desc.columns);
 }
 
-cdna::RopePower split(long double value) {
-  const double high = static_cast<double>(value);
-  return {high, static_cast<double>(value - high)};
-}
-
 }  // namespace
 
 void rope(const RopeDesc& desc, const RopeArgs& args, const RocmStream& stream) {
@@ -38,7 +34,6 @@ void rope(const RopeDesc& desc, const RopeArgs& args, const RocmStream& stream) 
   if (desc.rows == 0 || desc.heads == 0 || desc.columns == 0) return;
   const RopeRocmConfig config = pick_rocm_config(desc, rocm_aligned_for_vectors({args.x, args.y}));
 
-  constexpr long double kQuarterTurns = 0.636619772367581343075535053490057448L;
   cdna::Rope parameters{.x = args.x,
                         .positions = desc.has_tables ? nullptr : args.positions,
                         .cosine = args.cosine,
@@ -50,14 +45,9 @@ void rope(const RopeDesc& desc, const RopeArgs& args, const RocmStream& stream) 
                         .pairs = static_cast<unsigned>(desc.columns / 2),
                         .interleaved = desc.interleaved,
                         .inverse = desc.inverse,
-                        .first = split(kQuarterTurns),
+                        .first = {},
                         .powers = {}};
-  // In 64-bit mantissas. Three squarings in a row leave an error of 2^-61, 2^-30 of a turn at position 2^31.
-  long double ratio = 1;
-  for (int k = 0; k < cdna::kRopePowers && (parameters.pairs - 1) >> k != 0; k++) {
-    ratio = k % 4 == 0 ? powl(desc.theta, -std::ldexp(2.0L, k) / desc.columns) : ratio * ratio;
-    parameters.powers[k] = split(ratio);
-  }
+  fill_rope_powers(desc, parameters);
 
   const rocm::Geometry geometry{.grid = {config.blocks, config.turns, 1},
                                 .block = {config.unit_threads, config.heads, config.rows},
