@@ -28,6 +28,17 @@ class Choice(str):
         choice.op, choice.refused = op, {name: list(rules) for name, rules in refused.items()}
         return choice
 
+    def __eq__(self, other: object) -> bool:
+        """With the reasons: choices key caches, and what is found there must not speak of another call."""
+        if not str.__eq__(self, other):
+            return False
+        return not isinstance(other, Choice) or (self.op == other.op and self.refused == other.refused)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
     def __getnewargs__(self) -> tuple[str, str, dict[str, list[str]]]:
         return str(self), self.op, self.refused
 

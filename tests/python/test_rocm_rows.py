@@ -71,6 +71,18 @@ def test_lowering_for_a_named_architecture(case: OpCase) -> None:
 
 
 @every_case
+def test_the_reason_is_that_of_this_call(case: OpCase) -> None:
+    """Emulated first, so that what JAX and we keep for the op has been made for another architecture."""
+    operands = case.make(case.small, "float16")
+    named = functools.partial(case.value_and_vjp, implementation="gfx950")
+    with jxt.target("gfx942"):
+        jax.jit(named)(operands, case.cotangents(operands))
+    for target in ("gfx1201", "gfx942", "gfx1201"):
+        with jxt.target(target), pytest.raises(jxt.UnsupportedError, match=f"rocm: .*{target}"):
+            lowered_for_rocm(named, operands, case.cotangents(operands))
+
+
+@every_case
 def test_export_for_rocm(case: OpCase) -> None:
     operands = case.make(case.small, "bfloat16")
     exported = jax.export.export(
