@@ -7,6 +7,7 @@
 
 #include "jaxator/cpu.h"
 #include "jaxator/types.h"
+#include "src/tile/cpu/row_tasks.h"
 
 namespace jaxator {
 
@@ -33,9 +34,9 @@ inline NormConfig pick_norm_config(DType type, int64_t rows, int64_t columns, co
 
   // Non-temporal stores save reading the output before it is overwritten (a third of the traffic), but lose if the next op
   // would have found it in cache: measured 18 against 12.7 GB/s past the cache, 15 against 18 on 1 MiB. Each task then
-  // ends by waiting for its last stores (0.3 us), so it is larger.
+  // ends by waiting for its last stores (0.3 us), so it is larger: the rows that begin in one huge page (RowTasks).
   config.stream = rows * row_bytes > cpu.last_level_cache_bytes / 2;
-  if (config.stream) config.forward_rows = std::max<int64_t>(1, (512 << 10) / row_bytes);
+  if (config.stream) config.forward_rows = std::max<int64_t>(1, kHugePage / row_bytes);
   return config;
 }
 

@@ -159,15 +159,14 @@ void layer_norm_forward(const LayerNormDesc& desc, const LayerNormConfig& config
                         Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
-    const int64_t tasks = (desc.rows + config.forward_rows - 1) / config.forward_rows;
+    const RowTasks tasks(args.y, desc.columns * size_of(desc.type), desc.rows, config.forward_rows, config.stream);
     auto body = [&](int64_t task, int64_t) {
-      const int64_t end = std::min(desc.rows, (task + 1) * config.forward_rows);
-      for_row_groups<V::weight || V::bias ? kTogether : 1>(task * config.forward_rows, end, [&](int64_t row, auto rows) {
-        forward_rows<V, rows>(desc, args, row, config.stream);
-      });
+      const RowRange range = tasks.rows_of(task);
+      for_row_groups<V::weight || V::bias ? kTogether : 1>(
+          range.begin, range.end, [&](int64_t row, auto rows) { forward_rows<V, rows>(desc, args, row, config.stream); });
       if (config.stream) _mm_sfence();
     };
-    executor.parallel_for(tasks, tasks, body);
+    executor.parallel_for(tasks.count(), tasks.count(), body);
   });
 }
 

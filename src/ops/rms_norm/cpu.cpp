@@ -121,13 +121,13 @@ void backward_rows(const RmsNormDesc& desc, const RmsNormBackwardArgs& args, int
 void rms_norm_forward(const RmsNormDesc& desc, const RmsNormConfig& config, const RmsNormForwardArgs& args, Executor& executor) {
   with_variant(desc, [&](auto variant) {
     using V = decltype(variant);
-    const int64_t tasks = (desc.rows + config.forward_rows - 1) / config.forward_rows;
+    const RowTasks tasks(args.y, desc.columns * size_of(desc.type), desc.rows, config.forward_rows, config.stream);
     auto body = [&](int64_t task, int64_t) {
-      const int64_t end = std::min(desc.rows, (task + 1) * config.forward_rows);
-      for (int64_t row = task * config.forward_rows; row < end; row++) forward_row<V>(desc, args, row, config.stream);
+      const RowRange rows = tasks.rows_of(task);
+      for (int64_t row = rows.begin; row < rows.end; row++) forward_row<V>(desc, args, row, config.stream);
       if (config.stream) _mm_sfence();
     };
-    executor.parallel_for(tasks, tasks, body);
+    executor.parallel_for(tasks.count(), tasks.count(), body);
   });
 }
 
