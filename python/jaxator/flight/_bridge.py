@@ -68,7 +68,7 @@ class FlightCall:
                 continue
             try:
                 programs[platform] = self._compile(target, operands, specs)
-            except (_compiler.CompileError, FlightError, UnsupportedError) as error:
+            except (FlightError, UnsupportedError) as error:
                 errors.append(error)
                 refused[platform] = [f"target={target!r}: {error}"]
         if not programs:
@@ -193,7 +193,7 @@ def call(
       Arrays in the structure of out_shape.
 
     Raises:
-      FlightError, CompileError: the kernel is wrong; both show the user's line.
+      FlightError: the kernel is wrong; it shows the user's lines. A CompileError where the compiler found it.
       ValueError, TypeError: an argument breaks a rule.
       UnsupportedError: a platform is not served, with the reasons; the compiler is not installed.
     """

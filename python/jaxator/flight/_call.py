@@ -21,6 +21,7 @@ from jaxator.flight._value import Value
 # Their functions know nothing of values of run time.
 _LIBRARIES = sys.stdlib_module_names | {"jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "pytest", "_pytest"}
 _OUTER = "_flight_outer"
+_COPY = "_flight_copy"
 
 _lock = threading.Lock()
 _rewritten: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
@@ -88,12 +89,13 @@ def _rewrite(function: types.FunctionType) -> types.CodeType:
         frame = (code.co_name, code.co_filename, error.line, error.column)
         raise FlightError(f"{error.what} is not supported in a kernel or in a function that it calls", (frame,)) from None
     arguments = _without_values(node.args)
-    copy = ast.FunctionDef(code.co_name if code.co_name.isidentifier() else "lambda_", arguments, lowered, [], None)
+    # Under names that no source has: the user's would hide the function or the class from its own body (recursion, `Class.x`).
+    copy = ast.FunctionDef(_COPY, arguments, lowered, [], None)
     outer_arguments = ast.arguments([], [ast.arg(name) for name in (*code.co_freevars, RUNTIME)], None, [], [], None, [])
     inner: list[ast.stmt] = [ast.copy_location(copy, node)]
     owner = code.co_qualname.split(".")[-2:-1]
-    if owner and owner[0].isidentifier():  # of a method: names like __x are those of its class
-        inner = [ast.ClassDef(owner[0], [], [], inner, [])]
+    if owner and owner[0].isidentifier():  # of a method: names like __x are those of its class, whose leading _ do not count
+        inner = [ast.ClassDef("___" + owner[0], [], [], inner, [])]
         if "type_params" in ast.ClassDef._fields:
             inner[0].type_params = []  # type: ignore[attr-defined]
     outer = ast.FunctionDef(_OUTER, outer_arguments, inner, [], None)

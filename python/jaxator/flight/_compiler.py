@@ -14,7 +14,6 @@ import functools
 import importlib.util
 import itertools
 import json
-import linecache
 import os
 import pathlib
 import subprocess
@@ -24,6 +23,7 @@ from typing import Any, BinaryIO
 
 from jaxator._errors import UnsupportedError
 from jaxator._library import find_library
+from jaxator.flight._errors import FlightError
 
 EXECUTABLE = "jaxator-flightc"
 
@@ -60,32 +60,24 @@ class Compiled:
     """The IR after each pass, where it was asked for."""
 
 
-class CompileError(Exception):
-    """A kernel that the compiler refused."""
+class CompileError(FlightError):
+    """A kernel that the compiler refused.
+
+    Attributes:
+      kind: "diagnostic", "backend", "time", "memory" or "request".
+      notes: what belongs to it, as the place of the other one of two accesses.
+    """
 
     def __init__(self, kind: str, message: str, frames: Sequence[Sequence[Any]], notes: Sequence[str]) -> None:
+        super().__init__(message, tuple((str(f), str(path), int(line), int(column)) for f, path, line, column in frames))
         self.kind = kind
-        """"diagnostic", "backend", "time", "memory" or "request"."""
-        self.message = message
-        self.frames = tuple((str(f), str(path), int(line), int(column)) for f, path, line, column in frames)
-        """(function, file, line, column), innermost first."""
         self.notes = tuple(notes)
-        super().__init__(self.text())
 
-    def text(self) -> str:
-        lines = [self.message]
-        for function, path, line, column in self.frames:
-            lines.append(f"  in {function} ({path}:{line}:{column})")
-            if source := _line_of(path, line):
-                lines.append(f"    {source}")
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  note: {note}" for note in self.notes)])
 
     def __reduce__(self) -> Any:
         return CompileError, (self.kind, self.message, self.frames, self.notes)
-
-
-def _line_of(path: str, line: int) -> str:
-    return linecache.getline(path, line).strip()
 
 
 def find_executable() -> pathlib.Path | None:

@@ -296,6 +296,21 @@ class Scaler:
     def magnitude(self, x, n):
         return self.__mangled(x) + (1.0 if n > 2 else 0.0)
 
+    bonus = 5.0
+
+    def by_the_class(self, x, n):
+        return Scaler.magnitude(self, x, n) + (Scaler.bonus if n > 1 else 0.0)
+
+
+def power(x, exponent: int):
+    """Calls itself by the module's name."""
+    return 1.0 if exponent == 0 else x * power(x, exponent - 1)
+
+
+def falls(x, n):
+    """The end depends on what is known at run time only."""
+    return x if n == 0 else falls(x, n - 1)
+
 
 @flight.jit
 def launch_method(x, n, y, *, scaler):
@@ -308,6 +323,17 @@ def test_methods():
     np.testing.assert_array_equal(y, np.where(n > 3, x * 2, x))
     (y,) = run(INTERPRETER, launch, [x, n], [like(COUNT)], body=Scaler(2.0).magnitude)
     np.testing.assert_array_equal(y, np.abs(x) + (n > 2))
+    (y,) = run(INTERPRETER, launch, [x, n], [like(COUNT)], body=Scaler(2.0).by_the_class)
+    np.testing.assert_array_equal(y, np.abs(x) + (n > 2) + np.where(n > 1, 5.0, 0.0))
+
+
+def test_functions_of_a_module_may_call_themselves():
+    x, n = data()
+    (y,) = run(INTERPRETER, launch, [x, n], [like(COUNT)], body=lambda x, n: power(x, 3))
+    np.testing.assert_array_equal(y, x * (x * (x * np.float32(1))))
+    with pytest.raises(flight.FlightError, match="recursion") as caught:
+        run(INTERPRETER, launch, [x, n], [like(COUNT)], body=falls)
+    assert "falls(x, n - 1)" in str(caught.value)
 
 
 def test_lambdas_on_one_line_are_told_apart():

@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import pathlib
+import pickle
 import signal
 import stat
 import subprocess
@@ -12,6 +13,7 @@ import textwrap
 import pytest
 
 import jaxator as jxt
+from jaxator import flight
 from jaxator.flight import _compiler
 
 SCALE = """
@@ -105,8 +107,10 @@ def test_an_error_shows_the_users_lines(tmp_path):
     source.write_text("first\n  the_second_line(x)\nthird\n")
     error = _compiler.CompileError("diagnostic", "no", [("f", str(source), 2, 3), ("g", "missing.py", 1, 1)], ["a note"])
     assert str(error).splitlines() == [
-        "no", f"  in f ({source}:2:3)", "    the_second_line(x)", "  in g (missing.py:1:1)", "  note: a note",
+        "no", f'  File "{source}", line 2, in f', "    the_second_line(x)", "    ^", '  File "missing.py", line 1, in g',
+        "  note: a note",
     ]  # fmt: skip
+    assert isinstance(error, flight.FlightError) and str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_a_time_limit_is_an_error_of_its_request():
