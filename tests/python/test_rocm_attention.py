@@ -85,6 +85,7 @@ def test_lengths(size: int, architecture: str) -> None:
     for length, bottom_right in ((1, False), (77, True), (130, False), (300, True)):
         shape = Shape(1, length, length - 10 * bottom_right, 2, 1, size, size)
         cases[length] = Case(shape, causal=True, bottom_right=bottom_right)
+    cases["more tiles than buffers"] = Case(Shape(1, 40, 420, 1, 1, size, size), mask="BNTS")
     check(cases, "bfloat16", architecture)
 
 
@@ -135,6 +136,23 @@ def test_head_sizes(architecture: str) -> None:
     """Sizes that are no multiple of 8 are padded, others are read to a width of 64 or 128."""
     sizes = [(1, 1), (8, 8), (33, 100), (64, 72), (128, 8)]
     check({s: Case(Shape(1, 33, 41, 2, 1, *s), causal=True, bottom_right=True) for s in sizes}, "bfloat16", architecture)
+
+
+@emulated
+@every_dtype
+@every_architecture
+@pytest.mark.parametrize("size", [64, 128])
+def test_maximum_rises_late(size: int, architecture: str, dtype: str) -> None:
+    """Logits of up to 300 that grow along the keys, for some queries alone: sums of later tiles begin anew."""
+    random = np.random.default_rng(5)
+    q, k, v = (random.normal(size=(1, length, 1, size)) for length in (70, 230, 230))
+    grows = np.arange(70) % 7 == 3
+    q = np.where(grows[:, None, None], 3 + np.abs(q), q)
+    k = np.where(np.arange(230)[:, None, None] >= 64, np.linspace(0, 12, 230)[:, None, None] * np.abs(k), k)
+    arrays = [jnp.asarray(x, dtype) for x in (q / size, k, v)]
+    got = jxt.dot_product_attention(*arrays, scale=1.0, implementation=architecture)
+    want = jax.nn.dot_product_attention(*(x.astype(jnp.float32) for x in arrays), scale=1.0)
+    np.testing.assert_allclose(np.asarray(got, np.float32), np.asarray(want), rtol=0, atol=4 * ROUNDING[dtype])
 
 
 @pytest.mark.full

@@ -23,8 +23,8 @@ inline constexpr u32 kWaves = 8;
 
 using Acc = Accumulator<32>;
 
-JAXATOR_DEVICE int smaller(int a, int b) { return a < b ? a : b; }
-JAXATOR_DEVICE int larger(int a, int b) { return a > b ? a : b; }
+constexpr JAXATOR_DEVICE int smaller(int a, int b) { return a < b ? a : b; }
+constexpr JAXATOR_DEVICE int larger(int a, int b) { return a > b ? a : b; }
 JAXATOR_DEVICE int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
 JAXATOR_DEVICE float minus_infinity() { return -__builtin_inff(); }
 JAXATOR_DEVICE float exp2_fast(float x) { return __builtin_amdgcn_exp2f(x); }
@@ -122,15 +122,12 @@ struct RowRun {
 template <int kRows, bool kHeads = false> class TileCursor {
  public:
   JAXATOR_DEVICE explicit TileCursor(const RowRun& run)
-      : left_(run.end - run.first), length_(run.end - run.first), heads_(run.heads) {}
+      : left_(uniform(run.end - run.first)), length_(run.end - run.first), heads_(run.heads) {
+    clamp();
+  }
 
   /// Of the tile.
-  JAXATOR_DEVICE int rows() const {
-    // Bounds that are constants become v_med3, whose result the compiler would take for different in each lane.
-    int most = kRows, least = 0;
-    pin_shared(most), pin_shared(least);
-    return larger(smaller(left_, most), least);
-  }
+  JAXATOR_DEVICE int rows() const { return rows_; }
   /// Rows from the first of the tile to the end; may be less than none.
   JAXATOR_DEVICE int left() const { return left_; }
   JAXATOR_DEVICE int head() const { return head_; }
@@ -138,13 +135,19 @@ template <int kRows, bool kHeads = false> class TileCursor {
   /// To the next tile; true if it is of the next head.
   JAXATOR_DEVICE bool step() {
     left_ -= kRows;
-    if (!kHeads || left_ > 0 || head_ + 1 >= heads_) return false;
-    left_ = length_, head_++;
-    return true;
+    const bool next = kHeads && left_ <= 0 && head_ + 1 < heads_;
+    if (next) left_ = length_, head_++;
+    clamp();
+    return next;
   }
 
  private:
-  int left_, length_, heads_, head_ = 0;
+  /// In assembly: bounds that are constants become v_med3, whose result the compiler would take for different in each lane.
+  JAXATOR_DEVICE void clamp() {
+    asm("s_min_i32 %0, %1, %2\n\ts_max_i32 %0, %0, 0" : "=&s"(rows_) : "s"(left_), "n"(kRows) : "scc");
+  }
+
+  int left_, length_, heads_, head_ = 0, rows_;
 };
 
 /// Where the tiles of a run lie in an array.
@@ -152,18 +155,17 @@ template <int kRows> class RowStream {
  public:
   /// jump: bytes from one head to the next.
   JAXATOR_DEVICE RowStream(const Rows& rows, const RowRun& run, u32 jump = 0)
-      : at_(reinterpret_cast<u64>(rows.begin) + static_cast<u64>(static_cast<i64>(run.first) * rows.stride)),
+      : at_(reinterpret_cast<u64>(rows.begin) + static_cast<u64>(static_cast<i64>(run.first - kRows) * rows.stride)),
         start_(at_),
         stride_(rows.stride),
         jump_(jump) {}
 
-  /// The next tile, of so many rows.
+  /// The next tile, of so many rows. One register pair has both the place and the buffer's address: it moves first.
   JAXATOR_DEVICE Buffer next(int rows) {
-    u64 at = at_;
-    u32 bytes = static_cast<u32>(rows) * stride_;
     at_ += kRows * stride_;
-    pin_shared(at), pin_shared(bytes);
-    return Buffer(reinterpret_cast<const u8 JAXATOR_GLOBAL*>(at), bytes);
+    u32 bytes = static_cast<u32>(rows) * stride_;
+    pin_shared(at_), pin_shared(bytes);
+    return Buffer(reinterpret_cast<const u8 JAXATOR_GLOBAL*>(at_), bytes);
   }
   JAXATOR_DEVICE void next_head() { at_ = start_ += jump_; }
 
@@ -201,6 +203,19 @@ template <class T, int first> JAXATOR_DEVICE Vector operand_of(const Acc& x) {
 #pragma unroll
   for (int i = 0; i < 4; i++) v[i] = pack_operand2<T>(x[first + 2 * i], x[first + 2 * i + 1]);
   return v;
+}
+
+/// -inf for results of a lane outside [begin, end): element e counts as 8 * (e / 4) + e % 4. A bit for each, and two instructions
+/// for each element; a comparison and a selection for each would wait for one another.
+JAXATOR_DEVICE void hide_outside_of(Acc& x, int begin, int end) {
+  const auto below = [](int bit) { return ~(~0u << smaller(larger(bit, 0), 31)); };
+  const u32 hidden = ~below(end) | below(begin), infinite = bits_as<u32>(minus_infinity());
+#pragma unroll
+  for (u32 e = 0; e < 16; e++) {
+    u32 all = static_cast<u32>(__builtin_amdgcn_sbfe(static_cast<int>(hidden), e / 4 * 8 + e % 4, 1));
+    pin(all);  // else it becomes a comparison
+    x[e] = bits_as<float>((all & infinite) | (~all & bits_as<u32>(x[e])));
+  }
 }
 
 /// Blocks of rows as the fixed or stored side of a product: lane l has row l % 32; element 4 i + e of block b of the results is

@@ -126,10 +126,14 @@ template <int kHead, int kRows, Dead kDead> class QuadFeed {
   JAXATOR_DEVICE void next_head() { stream_.next_head(); }
 
   JAXATOR_DEVICE void load() {
+    // 128 columns need all registers: four offsets are made anew for each tile. With tiles of 32 rows a copy needs one less.
+    u32 from = from_, stride = stride_;
+    if constexpr (kHead > 64 && kRows > 32) pin_shared(stride);
+    if constexpr (kHead > 64 && kRows <= 32) pin(from);
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
       const bool usable = marks_.usable(left_ - static_cast<int>(row_ + i), head_);
-      data_[i] = next_.load<Lanes2>(usable ? from_ + i * stride_ : kNowhere);
+      data_[i] = next_.load<Lanes2>(usable ? from + i * stride : kNowhere);
     }
   }
   JAXATOR_DEVICE void store_turned(Lds tile) const {
@@ -137,6 +141,17 @@ template <int kHead, int kRows, Dead kDead> class QuadFeed {
     turn(data_, columns);
 #pragma unroll
     for (u32 i = 0; i < 4; i++) lds_store(tile, Turned::next_column(to_turned_, i), columns[i]);
+  }
+  /// The same in two steps.
+  JAXATOR_DEVICE void turn_rows() {
+    Lanes2 columns[4];
+    turn(data_, columns);
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) data_[i] = columns[i], pin(data_[i]);
+  }
+  JAXATOR_DEVICE void store_columns(Lds tile) const {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) lds_store(tile, Turned::next_column(to_turned_, i), data_[i]);
   }
   JAXATOR_DEVICE void store_rows(Lds tile) const {
 #pragma unroll

@@ -1,9 +1,9 @@
 /// @file
 /// Attention forward on CDNA. A block has 256 queries of one head, a wave 32 of them; all stream the same tiles of 64 keys.
 ///
-/// S^T = K Q^T leaves one query in the lanes l and l + 32, so the softmax needs one exchange a tile. O^T = V^T P^T takes P from
-/// the registers where S^T left it. The waves 4..7 run one barrier behind the waves 0..3: one half multiplies while the other
-/// half does the softmax. What a phase multiplies it finds in registers or reads one fragment a product ahead.
+/// S^T = K Q^T leaves one query in the lanes l and l + 32, so the softmax needs no exchange unless the maximum rises.
+/// O^T = V^T P^T takes P from the registers where S^T left it. The waves 4..7 run one barrier behind the waves 0..3: one half
+/// multiplies while the other half does the softmax. What a phase multiplies it finds in registers or reads some products ahead.
 #pragma once
 
 #include "src/ops/attention/cdna_forward_ring.h"
@@ -15,6 +15,9 @@ namespace jaxator::cdna::attention {
 template <int kHead, class T, bool kPairs> class Forward {
  public:
   using Ring = ForwardRing<kHead, kPairs ? Dead::negative : Dead::never>;
+  using Two = Lanes<float, 2>;
+  /// Of a tile's probabilities in one lane, before the maximum has to rise: it costs no precision and fits in float16.
+  static constexpr float kMostSum = 0x1p12f;
   static constexpr int kSteps = kHead / 16, kBlocks = kHead / 32, kHalves = kForwardKeys / 32;
 
   JAXATOR_DEVICE Forward(const ForwardParams& p, Lds memory)
@@ -42,27 +45,26 @@ template <int kHead, class T, bool kPairs> class Forward {
     barrier();
     if (wave_ >= kWaves / 2) barrier();
     multiply_keys(0);
-    barrier();
     const int tiles = keys_.end - keys_.begin;
-    for (int i = 0; i < tiles; i++) {
-      ring_.before_softmax(i);
-      softmax(i);
-      ring_.after_softmax(i);
-      order();
-      wait<63, 0>();
-      barrier();
-      priority<1>();
-      ring_.before_products(i);
-      order();
-      if constexpr (kPairs)
-        multiply_apart(i);
-      else
+    for (int i = 0; i < tiles;) {
+      if (!kPairs && !seen_whole(i)) hide_outside(keys_.begin + i);
+      do {
+        barrier();
+        ring_.before_softmax(i);
+        softmax(i);
+        ring_.after_softmax(i);
+        order();
+        wait<63, 0>();
+        barrier();
+        priority<1>();
         multiply(i);
-      order();
-      priority<0>();
-      ring_.after_products();
-      barrier();
+        order();
+        priority<0>();
+        ring_.after_products();
+        i++;
+      } while (seen_whole(i) && !kPairs);
     }
+    barrier();
     if (wave_ < kWaves / 2) barrier();
     finish();
   }
@@ -128,79 +130,69 @@ template <int kHead, class T, bool kPairs> class Forward {
     }
   }
 
-  JAXATOR_DEVICE void multiply_values() {
-#pragma unroll
-    for (int step = 0; step < kForwardKeys / 16; step++)
-#pragma unroll
-      for (int block = 0; block < kBlocks; block++)
-        out_[block] = multiply_add<32, T>(value_(step, block), probability_[step], out_[block]);
-  }
-
-  /// O^T += V^T P^T of tile i while the fragments of K(i + 1) are read, then S^T = K(i + 1) Q^T.
+  /// O^T += V^T P^T of tile i while the fragments of K(i + 1) are read, then S^T = K(i + 1) Q^T. What else a phase has to do goes
+  /// between its products, a few instructions after each: only they keep the next one waiting.
   JAXATOR_DEVICE void multiply(int i) {
-    constexpr int kValueProducts = kForwardKeys / 16 * kBlocks, kKeyProducts = kSteps * kHalves;
-    constexpr int kInstructions = kGfx950 ? 1 : 2;  // of a product
     Vector k[kSteps][kHalves];
-    read_keys(k, i + 1);
-    multiply_values();
-    interleave<Issue::lds_read, kKeyProducts, kInstructions * kValueProducts / kKeyProducts>();
-    if constexpr (!kGfx950) order();
-    ring_.between_products(i);
+    multiply_values<0>(i, k);
+    if constexpr (kPairs) {
+      multiply_keys(i + 1);  // too few registers to read ahead
+      ring_.template beside_keys<3>(i), ring_.template beside_keys<5>(i);
+    } else {
 #pragma unroll
-    for (int n = 0; n < kHalves; n++) s_[n] = Acc{};
-#pragma unroll
-    for (int step = 0; step < kSteps; step++) {
-#pragma unroll
-      for (int n = 0; n < kHalves; n++) s_[n] = multiply_add<32, T>(k[step][n], q_[step], s_[n]);
-      if (step % 2 == 1) ring_.within_products(step / 2);
+      for (int n = 0; n < kHalves; n++) s_[n] = Acc{};
+      multiply_keys<0>(i, k);
     }
   }
 
-  /// The same where mask, bias and segments leave too few registers to read ahead.
-  JAXATOR_DEVICE void multiply_apart(int i) {
-    multiply_values();
-    order();
-    ring_.between_products(i);
-    ring_.within_products(0), ring_.within_products(1);
-    multiply_keys(i + 1);
-  }
-
-  JAXATOR_DEVICE void read_keys(Vector (&k)[kSteps][kHalves], int i) const {
-#pragma unroll
-    for (int step = 0; step < kSteps; step++)
-#pragma unroll
-      for (int n = 0; n < kHalves; n++) k[step][n] = key_reader_.read(memory_, Ring::key_tile(i), step, n);
-  }
-
-  /// `count` times `products` matrix instructions and one of another kind.
-  template <Issue kind, int count, int products> JAXATOR_DEVICE static void interleave() {
-#pragma unroll
-    for (int i = 0; i < count; i++) {
-      issue<Issue::mfma, products>();
-      issue<kind, 1>();
+  template <int product> JAXATOR_DEVICE void multiply_values(int i, Vector (&k)[kSteps][kHalves]) {
+    constexpr int kProducts = kForwardKeys / 16 * kBlocks, kReads = kSteps * kHalves;
+    if constexpr (product < kProducts) {
+      constexpr int kStep = product / kBlocks, kBlock = product % kBlocks;
+      out_[kBlock] = multiply_add<32, T>(value_(kStep, kBlock), probability_[kStep], out_[kBlock]);
+      order();
+      if constexpr (!kPairs) read_keys<product * kReads / kProducts, (product + 1) * kReads / kProducts>(k, i + 1);
+      if constexpr (product == 0) sum_ += tile_sum_;
+      ring_.template beside_values<product>(i);
+      order();
+      multiply_values<product + 1>(i, k);
     }
   }
 
-  /// Probabilities of tile i from its logits, relative to 2^most_. Reads V(i) a part at a time: in one burst the reads would hold
-  /// up the arithmetic of every wave.
+  template <int product> JAXATOR_DEVICE void multiply_keys(int i, const Vector (&k)[kSteps][kHalves]) {
+    if constexpr (product < kSteps * kHalves) {
+      constexpr int n = product / kSteps, kStep = product % kSteps;
+      s_[n] = multiply_add<32, T>(k[kStep][n], q_[kStep], s_[n]);
+      order();
+      ring_.template beside_keys<product>(i);
+      order();
+      multiply_keys<product + 1>(i, k);
+    }
+  }
+
+  template <int from, int to> JAXATOR_DEVICE void read_keys(Vector (&k)[kSteps][kHalves], int i) const {
+    if constexpr (from < to) {
+      k[from / kHalves][from % kHalves] = key_reader_.read(memory_, Ring::key_tile(i), from / kHalves, from % kHalves);
+      read_keys<from + 1, to>(k, i);
+    }
+  }
+
+  /// Probabilities of tile i from its logits, relative to 2^most_. The largest logit is not looked for: probabilities are made
+  /// with the maximum that is known, and their sum, which is needed anyway, tells whether it still serves. If not, which is rare
+  /// after the first tile, they are made again.
   JAXATOR_DEVICE void softmax(int i) {
-    const int tile = keys_.begin + i;
-    const u32 values = Ring::value_tile(i);
-    if constexpr (kPairs) add_pairs(tile);
-    if (static_cast<u32>(tile - inner_begin_) >= inner_count_) hide_outside(tile);
-    const float most = largest();
-    read_values<0>(values);
-    rescale(most);
-    read_values<1>(values);
-    exponentials<0>(values);
-    exponentials<1>(values);
-    if constexpr (kPairs) read_all_values(values);
-  }
-
-  template <int part> JAXATOR_DEVICE void read_values(u32 values) {
+    if constexpr (kPairs) {
+      add_pairs(keys_.begin + i);
+      if (!seen_whole(i)) hide_outside(keys_.begin + i);
+    }
     order();
-    if constexpr (!kPairs && part < Ring::ValueReader::kParts) value_.template read<part>(memory_, values);
+    tile_sum_ = exponentials<!kPairs>(i);
     order();
+    if (__builtin_expect(__builtin_amdgcn_ballot_w64(tile_sum_ > kMostSum) != 0, 0)) {
+      raise_maximum();
+      tile_sum_ = exponentials<false>(i);
+    }
+    if constexpr (kPairs) read_all_values(Ring::value_tile(i));
   }
 
   /// With mask, bias and segments there are no registers for them before.
@@ -214,19 +206,14 @@ template <int kHead, class T, bool kPairs> class Forward {
 
   JAXATOR_DEVICE float exponent_scale() const { return kPairs ? 1.0f : p_.scale; }
 
-  /// The running maximum moves, and with it all that was summed, only once it has risen by 2^kLag: hardly ever after the first
-  /// tile. Probabilities then reach 2^kLag, which costs no precision. It starts as the least float, so that the exponent of a row
-  /// that has seen no key yet is -inf and not NaN.
-  JAXATOR_DEVICE void rescale(float most) {
-    constexpr float kLag = 8;
-    if (__builtin_amdgcn_ballot_w64(most > most_ + kLag)) {
-      most = __builtin_fmaxf(most, most_);
-      const float factor = exp2_fast(most_ - most);
-      most_ = most;
-      sum_ *= factor;
+  /// The running maximum moves, and with it all that was summed. It starts as the least float, so that the exponent of a row that
+  /// has seen no key yet is -inf and not NaN, and the first key seen gives a sum of infinity.
+  JAXATOR_DEVICE void raise_maximum() {
+    const float most = __builtin_fmaxf(largest(), most_), factor = exp2_fast(most_ - most);
+    most_ = most;
+    sum_ *= factor;
 #pragma unroll
-      for (int block = 0; block < kBlocks; block++) out_[block] *= factor;
-    }
+    for (int block = 0; block < kBlocks; block++) out_[block] *= factor;
   }
 
   /// The largest exponent of this lane's query.
@@ -239,31 +226,62 @@ template <int kHead, class T, bool kPairs> class Forward {
     return across_halves(most, [](float a, float b) { return __builtin_fmaxf(a, b); }) * exponent_scale();
   }
 
-  template <int n> JAXATOR_DEVICE void exponentials(u32 values) {
-    using Two = Lanes<float, 2>;
-    Acc x = s_[n] * exponent_scale() - most_;
-    Two part = {0, 0};
-#pragma unroll
-    for (int e = 0; e < 16; e++) x[e] = exp2_fast(x[e]);
-#pragma unroll
-    for (int e = 0; e < 16; e += 2) part += Two{x[e], x[e + 1]};
-    sum_ += part[0] + part[1];
-    read_values<2 + n>(values);
-    probability_[2 * n] = operand_of<T, 0>(x);
-    probability_[2 * n + 1] = operand_of<T, 8>(x);
-    pin(probability_[2 * n]), pin(probability_[2 * n + 1]);
+  /// Probabilities become operands; returns this lane's part of their sum.
+  template <bool kReads> JAXATOR_DEVICE float exponentials(int i) {
+    Two sum = {0, 0};
+    const Two first = exponents(0);
+    order();
+    exponentials_from<kReads, 0>(Ring::value_tile(i), sum, first, Two{});
+    return sum[0] + sum[1];
   }
+
+  /// Pair after pair of keys, and V(i) one read at a time: an exponential takes the vector unit for two passes (gfx942: four), in
+  /// which the wave reads and the other wave of the SIMD starts products; in a burst the reads would hold up every wave. x:
+  /// exponents of pair j; before: probabilities of pair j - 1, which are there by now.
+  template <bool kReads, int j> JAXATOR_DEVICE void exponentials_from(u32 values, Two& sum, Two x, Two before) {
+    constexpr int kPairsOfTile = kForwardKeys / 4, kReadingPairs = 12, kOfTile = Ring::ValueReader::kReads;
+    constexpr int kFrom = smaller(j * kOfTile / kReadingPairs, kOfTile);
+    constexpr int kTo = smaller((j + 1) * kOfTile / kReadingPairs, kOfTile), kMiddle = (kFrom + kTo + 1) / 2;
+    Two y, next = {0, 0};
+    if constexpr (j < kPairsOfTile) {
+      y[0] = exp2_fast(x[0]);
+      order();
+      if constexpr (kReads) value_.template read_range<kFrom, kMiddle>(memory_, values);
+      order();
+    }
+    if constexpr (j + 1 < kPairsOfTile) next = exponents(j + 1);
+    order();
+    if constexpr (j < kPairsOfTile) {
+      y[1] = exp2_fast(x[1]);
+      order();
+      if constexpr (kReads) value_.template read_range<kMiddle, kTo>(memory_, values);
+      order();
+    }
+    if constexpr (j > 0) {
+      sum += before;
+      if constexpr (j == kPairsOfTile) order();
+      u32 word = pack_operand2<T>(before[0], before[1]);
+      pin(word);
+      probability_[(j - 1) / 4][(j - 1) % 4] = word;
+    }
+    order();
+    if constexpr (j < kPairsOfTile) exponentials_from<kReads, j + 1>(values, sum, next, y);
+  }
+
+  JAXATOR_DEVICE Two exponents(int j) const {
+    return Two{s_[j / 8][j % 8 * 2], s_[j / 8][j % 8 * 2 + 1]} * exponent_scale() - most_;
+  }
+
+  /// By all queries of the wave. Such tiles are among those that the block visits.
+  JAXATOR_DEVICE bool seen_whole(int i) const { return static_cast<u32>(keys_.begin + i - inner_begin_) < inner_count_; }
 
   /// -inf where causal, window or lengths hide the key.
   JAXATOR_DEVICE void hide_outside(int tile) {
-    const int first = tile * kForwardKeys + static_cast<int>(half()) * 4;
-    const u32 begin = static_cast<u32>(seen_.begin - first);
-    const u32 count = static_cast<u32>(larger(seen_.end - seen_.begin, 0));
 #pragma unroll
-    for (int n = 0; n < kHalves; n++)
-#pragma unroll
-      for (u32 e = 0; e < 16; e++)
-        if (n * 32 + e / 4 * 8 + e % 4 - begin >= count) s_[n][e] = minus_infinity();
+    for (int n = 0; n < kHalves; n++) {
+      const int first = tile * kForwardKeys + n * 32 + static_cast<int>(half()) * 4;
+      hide_outside_of(s_[n], seen_.begin - first, seen_.end - first);
+    }
   }
 
   JAXATOR_DEVICE void add_pairs(int tile) {
@@ -308,7 +326,7 @@ template <int kHead, class T, bool kPairs> class Forward {
   typename Ring::ValueReader value_;
   Vector q_[kSteps], probability_[kForwardKeys / 16];
   Acc s_[kHalves], out_[kBlocks] = {};
-  float most_ = -0x1.fffffep127f, sum_ = 0;
+  float most_ = -0x1.fffffep127f, sum_ = 0, tile_sum_;
 };
 
 template <int kHead, class T, bool kPairs> JAXATOR_DEVICE void forward(const ForwardParams& p) {

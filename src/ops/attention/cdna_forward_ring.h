@@ -24,26 +24,26 @@ template <int kHead, Dead kDead> class ForwardRing {
                              u32 wave)
       : memory_(memory), cursor_(keys), key_feed_(k, keys, 0, lane, wave), value_feed_(v, keys, 0, lane, wave, ids) {}
 
-  JAXATOR_DEVICE static u32 key_tile(int i) { return i % kStages * KeyTile::kBytes; }
-  JAXATOR_DEVICE static u32 value_tile(int i) { return kStages * KeyTile::kBytes + i % kStages * ValueTile::kBytes; }
+  JAXATOR_DEVICE static u32 key_tile(u32 i) { return i % kStages * KeyTile::kBytes; }
+  JAXATOR_DEVICE static u32 value_tile(u32 i) { return kStages * KeyTile::kBytes + i % kStages * ValueTile::kBytes; }
 
   JAXATOR_DEVICE void start() {
 #pragma unroll
     for (int i = 0; i < kStages - 1; i++) aim(), fetch(i);
-    aim();
     order();
     wait<0>();
   }
   JAXATOR_DEVICE void before_softmax(int) {}
   JAXATOR_DEVICE void after_softmax(int) {}
-  JAXATOR_DEVICE void before_products(int i) { fetch(i + kStages - 1); }
-  JAXATOR_DEVICE void between_products(int) {}
   /// Between two products fit about as many scalar instructions as one stream needs.
-  JAXATOR_DEVICE void within_products(int part) {
-    order();
-    if (part == 0) key_feed_.aim(cursor_);
-    if (part == 1) value_feed_.aim(cursor_), cursor_.step();
-    order();
+  template <int product> JAXATOR_DEVICE void beside_values(int) {
+    if constexpr (product == 3) value_feed_.aim(cursor_);
+    if constexpr (product == 5) key_feed_.aim(cursor_), cursor_.step();
+  }
+  /// Late: fetches are written to LDS too, and a phase begins with reads.
+  template <int product> JAXATOR_DEVICE void beside_keys(int i) {
+    if constexpr (product == 3) value_feed_.fetch(memory_ + value_tile(i + kStages - 1));
+    if constexpr (product == 5) key_feed_.fetch(memory_ + key_tile(i + kStages - 1));
   }
   /// Everything but the last tiles has arrived.
   JAXATOR_DEVICE void after_products() { wait<Feed<KeyTile>::kLoads + Feed<ValueTile>::kLoads>(); }
@@ -61,9 +61,10 @@ template <int kHead, Dead kDead> class ForwardRing {
   Feed<ValueTile, kDead> value_feed_;
 };
 #else
-/// Two buffers of each, all 64 KiB. A tile is loaded to registers one phase before it is stored: V(i + 1) is stored in the
-/// softmax of tile i and K(i + 2) between its products; in both phases, of both halves of the block, nothing reads those buffers.
-/// Values of padding are told by negative ids.
+/// Two buffers of each, of 64 KiB at most. Head size 128: a tile is loaded to registers one phase before it is stored, V(i + 1)
+/// in the softmax of tile i and K(i + 2) after the last product with V(i). Head size 64: half of the waves have values, so both
+/// wait for the products, whose phase has room for them, and are loaded a tile ahead. Nothing reads those buffers in these phases
+/// of both halves of the block. Values of padding are told by negative ids.
 template <int kHead, Dead kDead> class ForwardRing {
  public:
   using KeyTile = RowTile<kHead, kForwardKeys, Read::rows>;
@@ -71,6 +72,7 @@ template <int kHead, Dead kDead> class ForwardRing {
   using ValueReader = TransposedReader<kHead, kForwardKeys, Read::transposed>;
   static constexpr int kStages = 2;
   static constexpr u32 kBytes = kStages * (KeyTile::kBytes + ValueTile::kBytes);
+  static constexpr bool kFillsBesideProducts = ValueTile::kWavesOfTile * 2 == kWaves;
 
   JAXATOR_DEVICE ForwardRing(Lds memory, const Rows& k, const Rows& v, RowMarks<kDead> ids, const RowRun& keys, u32 lane,
                              u32 wave)
@@ -80,8 +82,8 @@ template <int kHead, Dead kDead> class ForwardRing {
         value_cursor_(keys),
         value_feed_(v, keys, 0, lane, wave, ids) {}
 
-  JAXATOR_DEVICE static u32 key_tile(int i) { return i % kStages * KeyTile::kBytes; }
-  JAXATOR_DEVICE static u32 value_tile(int i) { return kStages * KeyTile::kBytes + i % kStages * ValueTile::kBytes; }
+  JAXATOR_DEVICE static u32 key_tile(u32 i) { return i % kStages * KeyTile::kBytes; }
+  JAXATOR_DEVICE static u32 value_tile(u32 i) { return kStages * KeyTile::kBytes + i % kStages * ValueTile::kBytes; }
 
   JAXATOR_DEVICE void start() {
 #pragma unroll
@@ -92,28 +94,41 @@ template <int kHead, Dead kDead> class ForwardRing {
     aim_values(), load_values();
     store_values(0);
     aim_values(), load_values();
+    if constexpr (kFillsBesideProducts) load_keys();
     order();
     wait<63, 0>();
   }
   JAXATOR_DEVICE void before_softmax(int) {
-    load_keys();
-    aim_values();
+    if constexpr (!kFillsBesideProducts) load_keys(), aim_values();
   }
-  JAXATOR_DEVICE void after_softmax(int i) { store_values(i + 1); }
-  JAXATOR_DEVICE void before_products(int) { load_values(); }
-  JAXATOR_DEVICE void between_products(int i) { key_feed_.store(memory_ + key_tile(i)); }
-  JAXATOR_DEVICE void within_products(int) {}
+  JAXATOR_DEVICE void after_softmax(int i) {
+    if constexpr (!kFillsBesideProducts) store_values(i + 1);
+  }
+  template <int product> JAXATOR_DEVICE void beside_values(int i) {
+    if constexpr (kFillsBesideProducts) {
+      if constexpr (product == 0) value_feed_.turn_rows();
+      if constexpr (product == 1)
+        if (has_values()) value_feed_.store_columns(memory_ + value_tile(i + 1));
+      if constexpr (product == 2) key_feed_.store(memory_ + key_tile(i));
+      if constexpr (product == 3) aim_values();
+      if constexpr (product == 4) load_values();
+      if constexpr (product == 5) key_feed_.aim();
+      if constexpr (product == 6) key_feed_.load();
+    } else {
+      if constexpr (product == 0) load_values();
+      if constexpr (product == kForwardKeys / 16 * kHead / 32 - 1) key_feed_.store(memory_ + key_tile(i));
+    }
+  }
+  template <int product> JAXATOR_DEVICE void beside_keys(int) {}
   JAXATOR_DEVICE void after_products() { wait<63, 0>(); }
 
  private:
-  /// Known at compile time where all waves do: a branch would end a block of scheduled code.
+  /// Known at compile time where all waves do. What others load lies beyond the tile's rows: zeros, without a branch.
   JAXATOR_DEVICE bool has_values() const { return ValueTile::kWavesOfTile == kWaves || has_values_; }
 
   JAXATOR_DEVICE void load_keys() { key_feed_.aim(), key_feed_.load(); }
   JAXATOR_DEVICE void aim_values() { value_feed_.aim(value_cursor_), value_cursor_.step(); }
-  JAXATOR_DEVICE void load_values() {
-    if (has_values()) value_feed_.load();
-  }
+  JAXATOR_DEVICE void load_values() { value_feed_.load(); }
   JAXATOR_DEVICE void store_values(int i) const {
     if (has_values()) value_feed_.store_turned(memory_ + value_tile(i));
   }

@@ -27,13 +27,23 @@ template <int kHead, int kRows, Read kRead> class TransposedReader {
  public:
   using Tile = RowTile<kHead, kRows, kRead>;
   static constexpr int kSteps = kRows / 16, kBlocks = kHead / 32, kParts = kBlocks;
+  static constexpr int kReads = 2 * kSteps * kBlocks;
 
   JAXATOR_DEVICE explicit TransposedReader(u32 lane) : at_(Tile::transposed_offset(lane, 0, 0)) {}
 
   /// The caller waits for what was read before it uses it.
   template <int part> JAXATOR_DEVICE void read(Lds memory, u32 tile) {
-    const u32 first = (lds_address(memory) + tile + at_) ^ part * 64;
-    read_steps<part, 0>(first, Tile::second_eight(first) - 8 * Tile::kRowBytes);
+    read_range<part * kReads / kParts, (part + 1) * kReads / kParts>(memory, tile);
+  }
+  /// Instructions [from, to) of kReads.
+  template <int from, int to> JAXATOR_DEVICE void read_range(Lds memory, u32 tile) {
+    if constexpr (from < to) {
+      constexpr int kBlock = from / (2 * kSteps), kStep = from / 2 % kSteps, kHalf = from % 2;
+      const u32 first = (lds_address(memory) + tile + at_) ^ kBlock * 64;
+      const u32 at = kHalf == 0 ? first : Tile::second_eight(first) - 8 * Tile::kRowBytes;
+      half_[kStep][kBlock][kHalf] = lds_load_transposed_16<(kStep * 16 + kHalf * 8) * Tile::kRowBytes>(at);
+      read_range<from + 1, to>(memory, tile);
+    }
   }
 
   JAXATOR_DEVICE Vector operator()(int step, int block) const {
@@ -41,13 +51,6 @@ template <int kHead, int kRows, Read kRead> class TransposedReader {
   }
 
  private:
-  template <int block, int step> JAXATOR_DEVICE void read_steps(u32 first, u32 second) {
-    constexpr int kAt = step * 16 * Tile::kRowBytes;
-    half_[step][block][0] = lds_load_transposed_16<kAt>(first);
-    half_[step][block][1] = lds_load_transposed_16<kAt + 8 * Tile::kRowBytes>(second);
-    if constexpr (step + 1 < kSteps) read_steps<block, step + 1>(first, second);
-  }
-
   u32 at_;
   Lanes2 half_[kSteps][kBlocks][2];
 };
@@ -56,13 +59,20 @@ template <int kHead, int kRows, Read> class TransposedReader {
  public:
   using Tile = TurnedTile<kHead, kRows>;
   static constexpr int kSteps = kRows / 16, kBlocks = kHead / 32, kParts = kSteps;
+  static constexpr int kReads = kSteps * kBlocks;
 
   JAXATOR_DEVICE explicit TransposedReader(u32 lane) : at_(Tile::read_offset(lane, 0)) {}
 
   template <int part> JAXATOR_DEVICE void read(Lds memory, u32 tile) {
-#pragma unroll
-    for (u32 block = 0; block < kBlocks; block++)
-      fragment_[part][block] = lds_load<Vector>(memory, ((tile + at_) ^ part * 32) + block * 32 * Tile::kColumnBytes);
+    read_range<part * kReads / kParts, (part + 1) * kReads / kParts>(memory, tile);
+  }
+  /// Instructions [from, to) of kReads.
+  template <int from, int to> JAXATOR_DEVICE void read_range(Lds memory, u32 tile) {
+    if constexpr (from < to) {
+      constexpr u32 kStep = from / kBlocks, kBlock = from % kBlocks;
+      fragment_[kStep][kBlock] = lds_load<Vector>(memory, ((tile + at_) ^ kStep * 32) + kBlock * 32 * Tile::kColumnBytes);
+      read_range<from + 1, to>(memory, tile);
+    }
   }
 
   JAXATOR_DEVICE Vector operator()(int step, int block) const { return fragment_[step][block]; }
