@@ -1,3 +1,4 @@
+#include "emulator/src/checks/coverage.h"
 #include "emulator/src/checks/order.h"
 #include "emulator/src/machine/launch.h"
 
@@ -167,7 +168,11 @@ Report Device::launch(const CodeObject& code, std::string_view kernel_name, std:
   std::unique_ptr<GlobalOrder> order;
   if (state.checks(kRaces)) order = std::make_unique<GlobalOrder>(state.memory), state.order = order.get();
 
+  std::unique_ptr<Coverage> coverage;
+  if (state.checks(kCoverage)) coverage = std::make_unique<Coverage>(object), state.coverage = coverage.get();
+
   Report report = run_launch(state);
+  if (coverage != nullptr) report.executed = coverage->addresses();
   report.findings = findings.take();
   report.banks = findings.take_banks(object);
   report.trace = std::move(findings.trace);

@@ -126,6 +126,7 @@ std::string to_json(const Report& report) {
       .add_raw("banks", list(report.banks, write_bank_use))
       .add_raw("trace", list(report.trace, write_step))
       .add_raw("traffic", write_traffic(report.traffic))
+      .add_raw("executed", list(report.executed, [](uint64_t address) { return std::to_string(address); }))
       .add("text", report.text())
       .text();
 }

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 TESTS = pathlib.Path(__file__).parent
 LIBRARY = os.environ.get("JAXATOR_EMULATOR_LIBRARY", str(TESTS.parents[1] / "python/jaxator/lib/libjaxator_emulator.so"))
 ARCHITECTURES = ("gfx942", "gfx950")
-WAITS, RACES, BANKS, POISON, TRACE = 1, 2, 4, 8, 16
+WAITS, RACES, BANKS, POISON, TRACE, COVERAGE = 1, 2, 4, 8, 16, 32
 ALL = WAITS | RACES | BANKS | POISON
 TIME_LIMIT_S = 2.0  # of a launch
 CLANG = ("clang++-22", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding", "-fuse-ld=lld-22")
@@ -88,6 +88,7 @@ class Report:
     banks: list[dict[str, Any]]
     trace: list[list[int]]
     traffic: dict[str, int]
+    executed: list[int]
     text: str
 
     def kinds(self) -> set[str]:

@@ -38,6 +38,43 @@ def test_lds_written_again_before_it_was_read() -> None:
     assert run(body.format(""), threads=128, lds=512).kinds() == {"LDS race"}
 
 
+# Wave 0 writes bytes that begin at `own`, wave 1 touches those that begin at `other`; no barrier between them.
+TWO_WAVES = (
+    START + " v_mov_b32_e32 v3, {own}\n v_readfirstlane_b32 s8, v0\n s_mov_b64 exec, 1\n s_cmp_eq_u32 s8, 0\n"
+    " s_cbranch_scc0 .Lother\n ds_write_{first} v3, v3\n s_waitcnt lgkmcnt(0)\n s_endpgm\n"
+    ".Lother:\n v_mov_b32_e32 v3, {other}\n {second}\n s_waitcnt lgkmcnt(0)\n"
+)
+
+
+@pytest.mark.parametrize("second", ["ds_write_b8 v3, v3", "ds_read_u8 v4, v3"])
+@pytest.mark.parametrize("own", [32, 33, 34, 35])
+def test_lds_races_are_told_to_a_byte(second: str, own: int) -> None:
+    for other in range(30, 38):
+        for seed in range(2):
+            body = TWO_WAVES.format(first="b8", own=own, second=second, other=other)
+            report = run(body, threads=128, lds=64, seed=seed, checks=2)
+            assert report.kinds() == ({"LDS race"} if other == own else set()), (own, other, report.text)
+
+
+@pytest.mark.parametrize(("first", "size"), [("b16", 2), ("b32", 4)])
+def test_lds_races_of_a_byte_and_of_more(first: str, size: int) -> None:
+    for other in range(30, 38):
+        for seed in range(2):
+            body = TWO_WAVES.format(first=first, own=32, second="ds_write_b8 v3, v3", other=other)
+            report = run(body, threads=128, lds=64, seed=seed, checks=2)
+            assert report.kinds() == ({"LDS race"} if 32 <= other < 32 + size else set()), (other, report.text)
+
+
+def test_a_byte_after_many_at_once_in_lds() -> None:
+    """What was known of 16 bytes as a whole holds for each: wave 1 writes one byte of what wave 0 read, or one behind it."""
+    for other in (*range(16, 32), 15, 32):
+        body = TWO_WAVES.format(first="b8", own=0, second="ds_write_b8 v3, v3", other=other)
+        body = body.replace("ds_write_b8 v3, v3", "v_mov_b32_e32 v3, 16\n ds_read_b128 v[4:7], v3", 1)
+        for seed in range(2):
+            report = run(body, threads=128, lds=64, seed=seed, checks=2)
+            assert report.kinds() == ({"LDS race"} if 16 <= other < 32 else set()), (other, report.text)
+
+
 def test_fetch_to_lds_needs_its_wait() -> None:
     body = (
         START

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator import ALL, TRACE, Report, kernel_code, launch, output
+from emulator import ALL, COVERAGE, TRACE, Report, kernel_code, launch, output
 from planted import LOAD, START, STORE, WAIT, run
 
 
@@ -41,6 +41,20 @@ def test_trace() -> None:
         begin = c.ctypes.data + 1024 + 256 * stored[1]
         assert stored[4:] == [0, 0, begin, begin + 256]
         assert all(len(step) == 2 for step in steps if not texts[step[0]].startswith(("global", "ds_")))
+
+
+def test_coverage_is_of_all_waves_and_workgroups() -> None:
+    branches = "".join(
+        f" s_cmp_eq_u32 s2, {group}\n s_cbranch_scc0 .Lnot{group}\n s_nop {group}\n.Lnot{group}:\n" for group in range(4)
+    )
+    launches = {
+        checks: run(START + branches, threads=128, grid=3, checks=checks) for checks in (COVERAGE, ALL | COVERAGE, ALL)
+    }
+    assert all(report.clean for report in launches.values())
+    covered = launches[COVERAGE].executed
+    # 3 instructions to begin with, 3 for each workgroup's number, of which nobody has the last one, and the end.
+    assert len(covered) == 3 + 12 - 1 + 1 and covered == sorted(covered) == launches[ALL | COVERAGE].executed
+    assert launches[ALL].executed == []
 
 
 def test_traffic_counts_each_byte_once() -> None:

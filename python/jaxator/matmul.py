@@ -177,6 +177,7 @@ def matmul(
       UnsupportedError: a named implementation cannot serve the call.
 
     Differentiable in a, b, bias and residual, by reverse mode to any order: gradients are products in the other layouts.
+    Products of eight-bit arrays have no gradient, in any operand: quantise inside a `jax.custom_vjp`.
     With an activation the kernel also writes ``a @ b + bias`` for the backward pass, checkpoint name
     "jaxator.matmul.preactivation". The gradient that reaches the product is rounded to a's dtype before it is multiplied.
 

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,6 @@ import jaxator as jxt
 import ops
 from jaxator.judge import Code, Launch, read_rules
 from jaxator.judge.ops import record, record_op
-from ops import OpCase
 
 ARCHITECTURES = ("gfx942", "gfx950")
 DTYPES = ops.DTYPES
@@ -135,75 +133,3 @@ def kernels_left_out(architecture: str) -> list[str]:
     for launch in all_judged_launches(architecture).values():
         launched.setdefault(launch.image, set()).add(launch.kernel)
     return [kernel for image, kernels in launched.items() for kernel in sorted(set(Code(image).kernels) - kernels)]
-
-
-# ---- mutations -------------------------------------------------------------------------------------------------------
-
-MOST_LAUNCHES = 8
-_SMALL_ROWS = ((5, 512), (3, 4096), (6, 77))
-_LONG_ROWS = ((1, 12288), (1, 6144))
-# More rows than the backward pass of norms has blocks, so that each block has some: with a wave a row, several waves, four
-# vectors a thread, element by element. Only the first blocks run.
-_MANY_ROWS = ((3700, 64), (930, 640), (306, 12288), (306, 6144), (3700, 70))
-_FIRST_BLOCKS = 2
-_SMALL_ROPE = ((1, 6, 4, 128), (2, 3, 3, 30))
-# Lengths that are no multiples of anything, and lengths that are.
-_SMALL_QUICK = (_matmul(250, 208, 192, "nn"), _matmul(250, 208, 192, "tt"), _attention(300, 128, causal=True))
-_SMALL_OTHERS = (
-    *_SMALL_QUICK,
-    *(_matmul(250, 208, 192, layout) for layout in ("nt", "tn")),
-    *(_matmul(256, 256, 256, layout) for layout in _LAYOUTS),
-    _matmul(256, 256, 512, "nt", _EIGHT_BIT_PAIRS[0]),
-    _attention(300, 64, causal=True),
-    *(_attention(512, size, causal=False) for size in (64, 128)),
-    *(_masked_attention(300, size) for size in (64, 128)),
-)
-
-
-@functools.cache
-def launches_to_mutate(architecture: str, dtype: str, quick: bool) -> Mapping[str, tuple[Launch, ...]]:
-    """Kernel -> launches with different options and shapes, small enough to run hundreds of times.
-
-    quick: fewer of them, so that not every wait is reached.
-    """
-    found: dict[str, list[Launch]] = {}
-    for case in ops.CASES:
-        is_norm = "norm" in case.name
-        shapes = _SMALL_ROPE if case.is_rope else _SMALL_ROWS + _LONG_ROWS if is_norm and not quick else _SMALL_ROWS
-        for shape in shapes:
-            for launch in _record(case, shape, architecture, dtype):
-                found.setdefault(launch.kernel, []).append(launch)
-        for shape in _MANY_ROWS if is_norm and not quick else ():
-            for launch in _record(case, shape, architecture, dtype, part=_FIRST_BLOCKS):
-                # What adds up the sums of all blocks cannot run on those of two.
-                if "backward" in launch.kernel:
-                    found.setdefault(launch.kernel, []).append(launch)
-    for small in _SMALL_QUICK if quick else _SMALL_OTHERS:
-        for name, launch in small.launches(architecture, dtype):
-            found.setdefault(name, []).append(launch)
-    return {kernel: _different(launches) for kernel, launches in found.items()}
-
-
-def _record(case: OpCase, shape: tuple[int, ...], architecture: str, dtype: str, part: int = 0) -> list[Launch]:
-    operands = case.make(shape, dtype)
-    function = jax.jit(functools.partial(case.value_and_vjp, implementation=architecture))
-    return record(function, operands, case.cotangents(operands), part=part)
-
-
-def _different(launches: list[Launch]) -> tuple[Launch, ...]:
-    """Those that differ in which arrays there are, in the block and in a small grid; those with few workgroups first."""
-    kinds: dict[Any, Launch] = {}
-    for launch in sorted(launches, key=lambda launch: launch.geometry.workgroups * launch.geometry.waves):
-        words = [launch.arguments[at : at + 8] for at in range(0, len(launch.arguments) - 7, 8)]
-        many = launch.geometry.part > 0
-        kinds.setdefault(
-            (
-                many,
-                launch.geometry.grid[0] < 16 and launch.geometry.grid,
-                launch.geometry.block,
-                tuple(word == bytes(8) for word in words),
-            ),
-            launch,
-        )
-    parts = [launch for launch in kinds.values() if launch.geometry.part]
-    return (*[launch for launch in kinds.values() if not launch.geometry.part][:MOST_LAUNCHES], *parts[:MOST_LAUNCHES])

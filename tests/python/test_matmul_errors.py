@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -72,3 +73,19 @@ def test_wide_types_are_xlas() -> None:
         np.testing.assert_array_equal(jxt.matmul(a, b), a @ b)
         with pytest.raises(jxt.UnsupportedError, match="dtype=float64"):
             jxt.matmul(a, b, implementation="cpu")
+
+
+@pytest.mark.parametrize("implementation", [None, "rocm", "gfx942", "gfx950"])
+def test_eight_bits_have_no_gradient(implementation: str | None) -> None:
+    """In no operand: the error says what to do instead."""
+    a, b = np.ones((4, 16), ml_dtypes.float8_e4m3fn), np.ones((8, 16), ml_dtypes.float8_e5m2)
+    operands = {"a": a, "b": b, "scale_a": np.float32(1), "bias": np.ones(8, np.float32)}
+
+    def loss(chosen: dict) -> jax.Array:
+        result = jxt.matmul(**operands | chosen, transpose_b=True, implementation=implementation)
+        return result.astype(jnp.float32).sum()
+
+    for name in operands:
+        rule = "dtype=float8_e4m3fn: products of eight-bit arrays have no gradient; quantise inside a custom_vjp"
+        with pytest.raises(jxt.UnsupportedError, match=rule):
+            jax.grad(loss)({name: operands[name]})

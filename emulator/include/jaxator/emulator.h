@@ -26,11 +26,12 @@ Architecture architecture_of(std::string_view name);
 
 /// What a launch looks for, besides the faults that end it.
 enum Check : unsigned {
-  kWaits = 1,   // a register that is used before the wait for its load; s_nop and M0 hazards
-  kRaces = 2,   // accesses to LDS and to global memory that nothing orders
-  kBanks = 4,   // cycles that LDS takes
-  kPoison = 8,  // values that nobody wrote and that decide something
-  kTrace = 16,  // every instruction of one workgroup
+  kWaits = 1,      // a register that is used before the wait for its load; s_nop and M0 hazards
+  kRaces = 2,      // accesses to LDS and to global memory that nothing orders
+  kBanks = 4,      // cycles that LDS takes
+  kPoison = 8,     // values that nobody wrote and that decide something
+  kTrace = 16,     // every instruction of one workgroup
+  kCoverage = 32,  // which instructions any wave executed
   kAllChecks = kWaits | kRaces | kBanks | kPoison
 };
 
@@ -96,9 +97,10 @@ struct Report {
   bool completed = false;     // false: a finding ended the launch, memory holds what was written until then
   uint64_t instructions = 0;  // executed, one a wave
   std::vector<Finding> findings;
-  std::vector<BankUse> banks;    // kBanks
-  std::vector<TraceStep> trace;  // kTrace
-  Traffic traffic;               // kTrace
+  std::vector<BankUse> banks;      // kBanks
+  std::vector<TraceStep> trace;    // kTrace
+  Traffic traffic;                 // kTrace
+  std::vector<uint64_t> executed;  // kCoverage: addresses in the code object, in order
   bool clean() const { return completed && findings.empty(); }
   std::string text() const;
 };

@@ -47,8 +47,9 @@ typedef struct {
   uint64_t first_workgroup, workgroups;
 } jaxator_emulator_options;
 
-/// JSON: completed, instructions, findings, banks, trace, traffic, and the report as text. A step of the trace is [address, wave]
-/// or, if it touched memory, also LDS cycles, bytes of global memory, begin and end in LDS, begin and end in global memory.
+/// JSON: completed, instructions, findings, banks, trace, traffic, executed, and the report as text. A step of the trace is
+/// [address, wave] or, if it touched memory, also LDS cycles, bytes of global memory, begin and end in LDS, begin and end in
+/// global memory.
 const char* jaxator_emulator_launch(void* device, void* code, const char* kernel, const void* arguments, size_t argument_bytes,
                                     const jaxator_emulator_options* options);
 

@@ -24,12 +24,30 @@ bool Clock::covers(u32 wave, Queue queue, u32 number) const {
   return at != all_.end() && at->first == wave && at->second.of(queue) >= number;
 }
 
+namespace {
+
+/// Each one twice.
+template <class T> std::vector<T> doubled(const std::vector<T>& all) {
+  std::vector<T> out;
+  out.reserve(2 * all.size());
+  for (const T& one : all) out.insert(out.end(), 2, one);
+  return out;
+}
+
+}  // namespace
+
 GroupChecks::GroupChecks(const LaunchState& launch, size_t waves, size_t lds_bytes) : arrived_(waves), visible_(waves) {
   if (launch.checks(kPoison)) lds_poison.assign(lds_bytes, 0xFF);
   if (!launch.checks(kRaces)) return;
-  const size_t cells = lds_bytes / 2 + 1;
+  const size_t cells = (lds_bytes >> kLdsShift) + 1;
   lds_writes.resize(cells);
   lds_reads.assign(waves, std::vector<u32>(cells, 0));
+}
+
+void GroupChecks::halve_lds_cells() {
+  lds_shift--;
+  lds_writes = doubled(lds_writes);
+  for (std::vector<u32>& reads : lds_reads) reads = doubled(reads);
 }
 
 void GroupChecks::arrive(int wave, const Progress& done, const Clock& acquired) {

@@ -24,7 +24,7 @@ class Clock {
   std::vector<std::pair<u32, Progress>> all_;  // by wave
 };
 
-/// Who touched two bytes of LDS last.
+/// Who touched a cell of LDS last.
 struct LdsCell {
   u32 number = 0, pc = 0;  // of the write; the address in the code object
   i16 wave = -1;
@@ -49,10 +49,20 @@ class GroupChecks {
   /// What an atomic operation on an address (in LDS an offset) tells the next one: the progress of each wave.
   std::unordered_map<u64, std::vector<Progress>> told;
   std::vector<u8> lds_poison;
-  std::vector<LdsCell> lds_writes;          // by two bytes
-  std::vector<std::vector<u32>> lds_reads;  // by wave and two bytes: number of the last read in Queue::lds
+  /// Cells are as large as all accesses so far allow, each beginning and ending at the border of one: all bytes of a cell have
+  /// the same history. Most kernels touch 4, 8 or 16 aligned bytes at a time, only few single ones.
+  int lds_shift = kLdsShift;                // a cell has 1 << shift bytes
+  std::vector<LdsCell> lds_writes;          // by cell
+  std::vector<std::vector<u32>> lds_reads;  // by wave and cell: number of the last read in Queue::lds
+  /// Before an access to these bytes.
+  void fit_lds_cells(u64 address, u64 bytes) {
+    while (((address | bytes) & ((u64{1} << lds_shift) - 1)) != 0) halve_lds_cells();
+  }
 
  private:
+  static constexpr int kLdsShift = 4;
+  void halve_lds_cells();
+
   std::vector<Progress> arrived_, visible_;
   Clock arriving_, acquired_;
 };

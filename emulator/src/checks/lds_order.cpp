@@ -35,8 +35,9 @@ void WaveOrder::lds(Wave& w, const Instruction& i, const AccessList& accesses, U
   };
   for (const Access& access : accesses) {
     if (access.space != Space::lds) continue;
+    group.fit_lds_cells(access.address, access.bytes);
     bool told = false;
-    for (u64 cell = access.address / 2; cell <= (access.address + access.bytes - 1) / 2; cell++) {
+    for (u64 cell = access.address >> group.lds_shift; cell < (access.address + access.bytes) >> group.lds_shift; cell++) {
       LdsCell& last = group.lds_writes[cell];
       if (!told && !ordered_after_write(last))
         report(by_wave(last.queue == Queue::lds ? "write" : "fetch", last.wave, launch, last.pc), access, last.pc), told = true;

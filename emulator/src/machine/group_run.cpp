@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "emulator/src/checks/coverage.h"
 #include "emulator/src/checks/wave_checks.h"
 #include "emulator/src/decode/decode.h"
 
@@ -100,7 +101,7 @@ GroupRun::GroupRun(LaunchState& launch, u64 index, SpareWaves& spare) : launch_(
   group_.id[2] = static_cast<u32>(index / options.grid.x / options.grid.y);
   group_.lds.assign(launch.lds_bytes, kUnwritten & 255);
   group_.random = mix(options.seed ^ mix(index));
-  if ((options.checks & ~kTrace) != 0 || (launch.checks(kTrace) && index == options.traced_workgroup))
+  if ((options.checks & ~(kTrace | kCoverage)) != 0 || (launch.checks(kTrace) && index == options.traced_workgroup))
     group_.checks = std::make_unique<GroupChecks>(launch, (threads + kLanes - 1) / kLanes, group_.lds.size());
   for (u32 first = 0; first < threads; first += kLanes) {
     if (spare.empty()) {
@@ -184,6 +185,7 @@ void GroupRun::run_slice(Wave& w) {
     const Instruction* instruction = nullptr;
     try {
       instruction = &launch_.code.at(w.pc);
+      if (launch_.coverage != nullptr) launch_.coverage->mark(w.pc);
       step(w, *instruction);
     } catch (const Fault& fault) {
       launch_.findings.add(w, *instruction, fault.kind, fault.message, fault.lane);

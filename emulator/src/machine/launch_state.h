@@ -8,6 +8,7 @@
 
 namespace jaxator::emulator {
 
+class Coverage;
 class GlobalOrder;
 
 struct LaunchState {
@@ -21,6 +22,7 @@ struct LaunchState {
   int waves_per_group = 0;
   Findings& findings;
   GlobalOrder* order = nullptr;  // of kRaces
+  Coverage* coverage = nullptr;  // of kCoverage
 
   bool checks(Check check) const { return (options.checks & check) != 0; }
   bool gfx950() const { return architecture == Architecture::gfx950; }

@@ -39,10 +39,14 @@ struct CodeObject::Implementation {
   const KernelDescriptor& kernel(std::string_view name) const;
   /// Virtual address of a program counter.
   u64 address_of(u64 pc) const { return pc - reinterpret_cast<u64>(base); }
+  /// Words of section .text, and the number of one in it.
+  u64 words() const { return code_words_; }
+  u64 word_of(u64 pc) const { return (address_of(pc) - code_begin_) / 4; }
+  u64 address_of_word(u64 word) const { return code_begin_ + 4 * word; }
 
   /// The instruction at a program counter. Throws DecodeError, which stays the same for that address.
   const Instruction& at(u64 pc) const {
-    const u64 word = (address_of(pc) - code_begin_) / 4;
+    const u64 word = word_of(pc);
     if (word < code_words_ && pc % 4 == 0) {
       const Instruction* known = decoded_[word].load(std::memory_order_acquire);
       if (known != nullptr) return *known;

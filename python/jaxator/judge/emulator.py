@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxator._library import open_library
 
-WAITS, RACES, BANKS, POISON, TRACE = 1, 2, 4, 8, 16
+WAITS, RACES, BANKS, POISON, TRACE, COVERAGE = 1, 2, 4, 8, 16, 32
 ALL_CHECKS = WAITS | RACES | BANKS | POISON
 LIBRARY = "libjaxator_emulator.so"
 
@@ -92,6 +92,8 @@ class Report:
     banks: list[dict[str, Any]]
     trace: list[Step]
     traffic: dict[str, int]
+    executed: list[int]
+    """With COVERAGE: addresses of the instructions that any wave executed, in order."""
     text: str
 
     @property

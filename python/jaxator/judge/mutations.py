@@ -4,18 +4,21 @@ code object has one wait or barrier removed, or one count loosened by one, and r
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jaxator.judge.emulator import POISON, RACES, WAITS, Code, EmulatorError, Report
+from jaxator.judge.emulator import COVERAGE, POISON, RACES, WAITS, Code, EmulatorError, Report
 from jaxator.judge.instructions import MAX_LGKMCNT, MAX_VMCNT, Instruction, parse
 from jaxator.judge.launch import Launch
 from jaxator.judge.redundancy import why_redundant
 
 CHECKS = WAITS | RACES | POISON
 TIME_LIMIT_S = 2.0
-_NOP, _TRAP = 0xBF800000, 0xBF920002
+MOST_TRIED = 4
+"""Launches on which a mutation is tried until one notices it."""
+_NOP = 0xBF800000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,37 +112,58 @@ def _first_news(report: Report, known: set[tuple[str, int]]) -> str:
     return "" if report.completed else "the launch does not end"
 
 
+@functools.lru_cache(maxsize=1024)
+def executed(launch: Launch) -> frozenset[int]:
+    """Addresses of the instructions that any wave of any workgroup executes."""
+    report, _ = launch.run(checks=COVERAGE)
+    return frozenset(report.executed)
+
+
 def try_all(launches: Sequence[Launch], chosen: Iterable[Mutation] | None = None, seed: int = 0) -> list[Outcome]:
     """Tries mutations of one kernel on launches of it.
 
     Args:
-      launches: of the same kernel in the same code object.
+      launches: of the same kernel in the same code object. Each mutation is tried on the first ones that execute it.
       chosen: some of `mutations`; None: all.
       seed: of the order of waves.
     """
     options: dict[str, Any] = {"checks": CHECKS, "seed": seed, "time_limit_s": TIME_LIMIT_S}
-    originals = []
-    for launch in launches:
-        report, contents = launch.run(**options)
-        if not report.completed:
-            raise EmulatorError(f"{launch.kernel} does not come to its end before any mutation:\n{report.text}")
-        originals.append((contents, {(finding["kind"], finding["address"]) for finding in report.findings}))
-    mutants = mutations(launches[0]) if chosen is None else chosen
-    return [_try(launches, originals, mutation, options) for mutation in mutants]
+    originals: dict[int, _Original] = {}
+
+    def original(k: int) -> _Original:
+        if k not in originals:
+            report, contents = launches[k].run(**options)
+            if not report.completed:
+                raise EmulatorError(f"{launches[k].kernel} does not come to its end before any mutation:\n{report.text}")
+            known = {(finding["kind"], finding["address"]) for finding in report.findings}
+            originals[k] = _Original(launches[k], contents, known)
+        return originals[k]
+
+    outcomes = []
+    for mutation in mutations(launches[0]) if chosen is None else chosen:
+        reached = [k for k, launch in enumerate(launches) if mutation.address in executed(launch)]
+        outcomes.append(_try(mutation, map(original, reached[:MOST_TRIED]), options))
+    return outcomes
 
 
-def _try(launches: Sequence[Launch], originals: Sequence[Any], mutation: Mutation, options: dict[str, Any]) -> Outcome:
-    reached = [one for one in zip(launches, originals, strict=True) if _reaches(one[0], mutation.address)]
-    for launch, (contents, known) in reached:
+@dataclasses.dataclass(frozen=True)
+class _Original:
+    """What a launch does with the kernel as it is."""
+
+    launch: Launch
+    contents: list[bytes]
+    known: set[tuple[str, int]]
+    """Kind and address of its findings."""
+
+
+def _try(mutation: Mutation, originals: Iterable[_Original], options: dict[str, Any]) -> Outcome:
+    tried = []
+    for original in originals:
+        launch = original.launch
         report, found = launch.run(_with_word(launch.image, mutation.address, mutation.word), **options)
-        noticed = _first_news(report, known)
-        if noticed or found != contents:
-            return Outcome(mutation, noticed, found != contents, True, "")
-    reasons = [why_redundant(launch, mutation.address, mutation.replacement) for launch, _ in reached]
-    return Outcome(mutation, "", False, bool(reached), "; ".join(sorted(set(reasons))) if all(reasons) else "")
-
-
-def _reaches(launch: Launch, address: int) -> bool:
-    """Whether any wave of any workgroup executes the instruction: a trap there ends the launch."""
-    report, _ = launch.run(_with_word(launch.image, address, _TRAP), checks=0, time_limit_s=TIME_LIMIT_S)
-    return any(finding["kind"] == "trap" for finding in report.findings)
+        noticed = _first_news(report, original.known)
+        if noticed or found != original.contents:
+            return Outcome(mutation, noticed, found != original.contents, True, "")
+        tried.append(launch)
+    reasons = [why_redundant(launch, mutation.address, mutation.replacement) for launch in tried]
+    return Outcome(mutation, "", False, bool(tried), "; ".join(sorted(set(reasons))) if all(reasons) else "")

@@ -42,12 +42,13 @@ template <class Result, class... Args> struct Abi<Result (*)(Args...)> : Abi<Res
 template <class A, class B> inline constexpr bool kSame = std::is_same_v<typename Abi<A>::type, typename Abi<B>::type>;
 
 // hipDeviceProp_tR0600 is newer than Debian's headers.
-#define JAXATOR_HIP_FUNCTIONS(X)                                                                                               \
-  X(Init)                                                                                                                      \
-  X(GetDeviceCount) X(GetDevice) X(SetDevice) X(DeviceSynchronize) X(DeviceGetAttribute) X(GetErrorName) X(GetErrorString)     \
-      X(GetLastError) X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncGetAttribute) X(ModuleLaunchKernel) X(Free) \
-          X(Memcpy) X(MemcpyAsync) X(Memset) X(MemsetAsync) X(HostRegister) X(HostUnregister) X(StreamCreate) X(StreamDestroy) \
-              X(StreamSynchronize) X(StreamWaitEvent) X(EventDestroy) X(EventRecord) X(EventQuery) X(EventSynchronize)         \
+#define JAXATOR_HIP_FUNCTIONS(X)                                                                                         \
+  X(Init)                                                                                                                \
+  X(GetDeviceCount)                                                                                                      \
+  X(GetDevice) X(SetDevice) X(DeviceSynchronize) X(DeviceGetAttribute) X(GetErrorName) X(GetErrorString) X(GetLastError) \
+      X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncGetAttribute) X(ModuleLaunchKernel) X(Free) X(Memcpy) \
+          X(MemcpyAsync) X(Memset) X(MemsetAsync) X(HostRegister) X(HostUnregister) X(StreamCreate) X(StreamDestroy)     \
+              X(StreamSynchronize) X(StreamWaitEvent) X(EventDestroy) X(EventRecord) X(EventQuery) X(EventSynchronize)   \
                   X(EventElapsedTime)
 #define JAXATOR_SAME(function) static_assert(kSame<decltype(::hip##function), decltype(ours::hip##function)>, "hip" #function);
 JAXATOR_HIP_FUNCTIONS(JAXATOR_SAME)
@@ -55,23 +56,25 @@ JAXATOR_HIP_FUNCTIONS(JAXATOR_SAME)
 static_assert(kSame<hipError_t(void**, size_t), decltype(ours::hipMalloc)>);
 static_assert(kSame<hipError_t(hipEvent_t*), decltype(ours::hipEventCreate)>);
 
-#define JAXATOR_DRIVER_FUNCTIONS(X)                                                                             \
-  X(GetErrorName)                                                                                               \
-  X(GetErrorString) X(Init) X(GetDeviceCount) X(GetDevice) X(SetDevice) X(DeviceGetAttribute) X(ModuleLoadData) \
-      X(ModuleGetFunction) X(FuncGetAttribute) X(ModuleLaunchKernel)
+#define JAXATOR_DRIVER_FUNCTIONS(X)                                                                                \
+  X(GetErrorName)                                                                                                  \
+  X(GetErrorString)                                                                                                \
+  X(Init) X(GetDeviceCount) X(GetDevice) X(SetDevice) X(DeviceGetAttribute) X(ModuleLoadData) X(ModuleGetFunction) \
+      X(FuncGetAttribute) X(ModuleLaunchKernel)
 #define JAXATOR_DRIVES(function) \
   static_assert(kSame<decltype(::hip##function), decltype(jaxator::rocm::Driver::function)>, "hip" #function);
 JAXATOR_DRIVER_FUNCTIONS(JAXATOR_DRIVES)
 
-#define JAXATOR_HIP_CONSTANTS(X)                                                                                            \
-  X(hipSuccess)                                                                                                             \
-  X(hipErrorInvalidValue) X(hipErrorOutOfMemory) X(hipErrorInvalidDevice) X(hipErrorInvalidImage) X(hipErrorNoBinaryForGpu) \
-      X(hipErrorInvalidHandle) X(hipErrorNotFound) X(hipErrorNotReady) X(hipErrorLaunchFailure) X(hipErrorUnknown)          \
-          X(hipDeviceAttributeComputeCapabilityMajor) X(hipDeviceAttributeComputeCapabilityMinor)                           \
-              X(hipDeviceAttributeMaxThreadsPerBlock) X(hipDeviceAttributeMultiprocessorCount)                              \
-                  X(hipDeviceAttributeMaxSharedMemoryPerBlock) X(hipDeviceAttributeWarpSize)                                \
-                      X(HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) X(HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)                   \
-                          X(HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES) X(HIP_FUNC_ATTRIBUTE_NUM_REGS) X(hipMemcpyHostToHost)      \
+#define JAXATOR_HIP_CONSTANTS(X)                                                                                             \
+  X(hipSuccess)                                                                                                              \
+  X(hipErrorInvalidValue)                                                                                                    \
+  X(hipErrorOutOfMemory) X(hipErrorInvalidDevice) X(hipErrorInvalidImage) X(hipErrorNoBinaryForGpu) X(hipErrorInvalidHandle) \
+      X(hipErrorNotFound) X(hipErrorNotReady) X(hipErrorLaunchFailure) X(hipErrorUnknown)                                    \
+          X(hipDeviceAttributeComputeCapabilityMajor) X(hipDeviceAttributeComputeCapabilityMinor)                            \
+              X(hipDeviceAttributeMaxThreadsPerBlock) X(hipDeviceAttributeMultiprocessorCount)                               \
+                  X(hipDeviceAttributeMaxSharedMemoryPerBlock) X(hipDeviceAttributeWarpSize)                                 \
+                      X(HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) X(HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)                    \
+                          X(HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES) X(HIP_FUNC_ATTRIBUTE_NUM_REGS) X(hipMemcpyHostToHost)       \
                               X(hipMemcpyHostToDevice) X(hipMemcpyDeviceToHost) X(hipMemcpyDeviceToDevice) X(hipMemcpyDefault)
 #define JAXATOR_EQUAL(name) static_assert(static_cast<int>(::name) == static_cast<int>(ours::name), #name);
 JAXATOR_HIP_CONSTANTS(JAXATOR_EQUAL)
