@@ -17,30 +17,33 @@ using Numbers = xla::ffi::Span<const int64_t>;
 
 constexpr size_t kMostArguments = 256;  // on the stack of one call; Python says the same
 
+/// What each execution reads. The rest is read where it is needed: an attribute costs some 20 ns.
 struct CallKernel {
-  std::string_view blob;  // base64
-  int64_t blob_bytes;     // of what it unpacks to; 0: it is not compressed
-  std::string_view hash;  // SHA-256 of what it stands for
+  const Attributes& attributes;
+  std::string_view hash;  // SHA-256 of what the blob stands for
   std::string name;
-  Numbers grid, block, cluster;
-  int64_t shared_bytes;
+  Numbers grid;
   Numbers scalars, scalar_bytes;  // bits in the low bytes of each number
   Numbers order;                  // which array or scalar the kernel's argument k is; empty: all, in their order
 
   explicit CallKernel(const Attributes& a)
-      : blob(a.get<std::string_view>("blob")),
-        blob_bytes(a.get_or<int64_t>("blob_bytes", 0)),
+      : attributes(a),
         hash(a.get<std::string_view>("hash")),
         name(a.get<std::string_view>("name")),
         grid(a.get<Numbers>("grid")),
-        block(a.get<Numbers>("block")),
-        cluster(a.get<Numbers>("cluster")),
-        shared_bytes(a.get<int64_t>("shared_bytes")),
         scalars(a.get<Numbers>("scalars")),
         scalar_bytes(a.get<Numbers>("scalar_bytes")),
         order(a.get_or<Numbers>("order", Numbers(nullptr, 0))) {}
 
-  std::string contents() const { return blob_contents(blob, hash, blob_bytes); }
+  Numbers block() const { return attributes.get<Numbers>("block"); }
+  Numbers cluster() const { return attributes.get<Numbers>("cluster"); }
+  int64_t shared_bytes() const { return attributes.get<int64_t>("shared_bytes"); }
+
+  std::string contents() const {
+    const auto blob = attributes.get<std::string_view>("blob");           // base64
+    const auto blob_bytes = attributes.get_or<int64_t>("blob_bytes", 0);  // of what it unpacks to; 0: it is not compressed
+    return blob_contents(blob, hash, blob_bytes);
+  }
 };
 
 void require(bool holds, const std::string& what) {
@@ -49,14 +52,16 @@ void require(bool holds, const std::string& what) {
 
 void check(const Attributes& attributes) {
   const CallKernel call(attributes);
+  attributes.get<std::string_view>("blob");
   require(!call.name.empty(), "name=\"\": must name a kernel");
-  for (const auto& [name, extents] : {std::pair("grid", call.grid), {"block", call.block}, {"cluster", call.cluster}}) {
+  for (const auto& [name, extents] : {std::pair("grid", call.grid), {"block", call.block()}, {"cluster", call.cluster()}}) {
     require(extents.size() == 3, std::string(name) + " has " + std::to_string(extents.size()) + " numbers: must have 3");
     for (int64_t extent : extents)
       require(extent >= 1 && extent <= INT32_MAX, std::string(name) + "=" + std::to_string(extent) + ": must be positive int32");
   }
-  require(call.shared_bytes >= 0 && call.shared_bytes <= INT32_MAX,
-          "shared_bytes=" + std::to_string(call.shared_bytes) + ": must be int32 and not negative");
+  const int64_t shared_bytes = call.shared_bytes();
+  require(shared_bytes >= 0 && shared_bytes <= INT32_MAX,
+          "shared_bytes=" + std::to_string(shared_bytes) + ": must be int32 and not negative");
   require(call.scalars.size() == call.scalar_bytes.size(), "scalars and scalar_bytes differ in length");
   for (int64_t bytes : call.scalar_bytes)
     require(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8,
@@ -69,12 +74,18 @@ void check(const Attributes& attributes) {
 struct Arrays {
   std::array<void*, kMostArguments> data;
   size_t count = 0;
+  CpuResult largest;
 
   Arrays(Call& call, size_t scalars) {
     const size_t wanted = call.operands() + call.results() + scalars;
     require(wanted <= kMostArguments, std::to_string(wanted) + " arguments: must be at most " + std::to_string(kMostArguments));
     for (size_t i = call.operands(); i > 0; i--) data[count++] = call.operand().data;
-    for (size_t i = call.results(); i > 0; i--) data[count++] = call.result().data;
+    for (size_t i = call.results(); i > 0; i--) {
+      const Buffer result = call.result();
+      data[count++] = result.data;
+      const int64_t bytes = result.elements() * int64_t(xla::ffi::ByteWidth(result.type));
+      if (bytes > largest.bytes) largest = {result.data, bytes};
+    }
   }
 };
 
@@ -110,7 +121,7 @@ void run(const CallKernel& call, Arrays& arrays, Executor& executor) {
   if (kernel == nullptr) kernel = load_cpu_kernel(call.hash, call.contents(), call.name);
   Arguments arguments(call, arrays, /*on_gpu=*/false);
   const int64_t grid[] = {call.grid[0], call.grid[1], call.grid[2]};
-  run_cpu_kernel(kernel, call.name.c_str(), arguments.address.data(), grid, executor);
+  run_cpu_kernel(kernel, call.name.c_str(), arguments.address.data(), grid, executor, arrays.largest);
 }
 
 void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
@@ -122,11 +133,12 @@ void run(const CallKernel& call, Arrays& arrays, const CudaStream& stream) {
     function = &cuda::load_function(call.hash, call.contents(), call.name, stream.device);
   }
   Arguments arguments(call, arrays, /*on_gpu=*/true);
-  cuda::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes)};
+  cuda::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes())};
+  const Numbers block = call.block(), cluster = call.cluster();
   for (int i = 0; i < 3; i++) {
     geometry.grid[i] = call.grid[i];
-    geometry.block[i] = static_cast<int>(call.block[i]);
-    geometry.cluster[i] = static_cast<int>(call.cluster[i]);
+    geometry.block[i] = static_cast<int>(block[i]);
+    geometry.cluster[i] = static_cast<int>(cluster[i]);
   }
   cuda::launch(*function, call.name.c_str(), geometry, stream,
                {arguments.address.data(), {arguments.bytes.data(), arguments.count}});
@@ -142,11 +154,12 @@ void run(const CallKernel& call, Arrays& arrays, const RocmStream& stream) {
   }
   // HIP cannot tell what a kernel takes, so the sizes of the arguments are not checked.
   Arguments arguments(call, arrays, /*on_gpu=*/true);
-  rocm::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes)};
+  rocm::Geometry geometry{.shared_bytes = static_cast<int>(call.shared_bytes())};
+  const Numbers block = call.block(), cluster = call.cluster();
   for (int i = 0; i < 3; i++) {
-    require(call.cluster[i] == 1, "cluster=" + std::to_string(call.cluster[i]) + ": this GPU has no clusters, must be 1");
+    require(cluster[i] == 1, "cluster=" + std::to_string(cluster[i]) + ": this GPU has no clusters, must be 1");
     geometry.grid[i] = call.grid[i];
-    geometry.block[i] = static_cast<int>(call.block[i]);
+    geometry.block[i] = static_cast<int>(block[i]);
   }
   rocm::launch(*function, call.name.c_str(), geometry, stream, arguments.address.data());
 }

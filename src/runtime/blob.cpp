@@ -114,8 +114,8 @@ std::string unpack(const std::string& packed, int64_t size) {
     throw Error("blob: " + std::to_string(packed.size()) + " bytes do not unpack to " + std::to_string(size));
   std::string bytes(static_cast<size_t>(size), '\0');
   uLongf written = bytes.size();
-  const int status = uncompress(reinterpret_cast<Bytef*>(bytes.data()), &written, reinterpret_cast<const Bytef*>(packed.data()),
-                                packed.size());
+  const int status =
+      uncompress(reinterpret_cast<Bytef*>(bytes.data()), &written, reinterpret_cast<const Bytef*>(packed.data()), packed.size());
   if (status != Z_OK || written != bytes.size())
     throw Error("blob: damaged: zlib says " + std::to_string(status) + " after " + std::to_string(written) + " of " +
                 std::to_string(size) + " bytes");

@@ -12,11 +12,13 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <thread>
 #include <tuple>
 
 #include "jaxator/cpu.h"
 #include "jaxator/types.h"
 #include "src/numeric/denormals.h"
+#include "src/tile/cpu/row_tasks.h"
 
 namespace jaxator {
 namespace {
@@ -132,18 +134,24 @@ CpuKernel load_cpu_kernel(std::string_view hash, std::string_view bytes, const s
   return kernel;
 }
 
-void run_cpu_kernel(CpuKernel kernel, const char* name, void* const* arguments, const int64_t (&grid)[3], Executor& executor) {
+void run_cpu_kernel(CpuKernel kernel, const char* name, void* const* arguments, const int64_t (&grid)[3], Executor& executor,
+                    const CpuResult& largest) {
   const int64_t blocks = grid[0] * grid[1] * grid[2];
   // Handing out a task costs about 0.1 us: many small blocks share one. Enough tasks are left to keep threads evenly busy.
   constexpr int64_t kMostTasks = 512;
-  const int64_t tasks = std::min(blocks, kMostTasks);
-  const auto first = [&](int64_t task) { return blocks / tasks * task + std::min(task, blocks % tasks); };
+  // Results of this size come in fresh memory (src/ffi/call.cpp), of which a task should have pages of its own.
+  constexpr int64_t kFreshBytes = 16 << 20;
+  constexpr int64_t kPagesPerThread = 4;  // less would leave threads idle at the end
+  static const int64_t threads = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  const bool by_pages = largest.bytes >= std::max(kFreshBytes, kPagesPerThread * threads * kHugePage);
+  const RowTasks tasks(largest.data, largest.bytes / blocks, blocks, (blocks + kMostTasks - 1) / kMostTasks, by_pages);
   std::mutex mutex;
   std::string thrown;
   auto body = [&](int64_t task, int64_t) {
     const numeric::KeepDenormals keep;
     try {
-      for (int64_t i = first(task); i < first(task + 1); i++) {
+      const RowRange mine = tasks.rows_of(task);
+      for (int64_t i = mine.begin; i < mine.end; i++) {
         const int64_t block[3] = {i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]};
         kernel(arguments, grid, block);
       }
@@ -155,7 +163,7 @@ void run_cpu_kernel(CpuKernel kernel, const char* name, void* const* arguments, 
       thrown = "an exception";
     }
   };
-  executor.parallel_for(tasks, tasks, body);
+  executor.parallel_for(tasks.count(), tasks.count(), body);
   if (!thrown.empty()) throw Error("kernel " + std::string(name) + " threw: " + thrown);
 }
 

@@ -25,7 +25,15 @@ CpuKernel find_cpu_kernel(std::string_view hash, std::string_view name);
 /// Throws Error for bytes that are no shared object, for one that the loader refuses (with its text), and for a missing name.
 CpuKernel load_cpu_kernel(std::string_view hash, std::string_view bytes, const std::string& name);
 
-/// Runs every block, with denormals kept. Throws Error if the kernel throws.
-void run_cpu_kernel(CpuKernel kernel, const char* name, void* const* arguments, const int64_t (&grid)[3], Executor& executor);
+/// An array that a kernel writes; it is taken that blocks on end write what follows each other in it.
+struct CpuResult {
+  const void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+/// Runs every block, with denormals kept. Throws Error if the kernel throws. `largest` of the results decides which blocks make a
+/// task.
+void run_cpu_kernel(CpuKernel kernel, const char* name, void* const* arguments, const int64_t (&grid)[3], Executor& executor,
+                    const CpuResult& largest = {});
 
 }  // namespace jaxator

@@ -46,8 +46,8 @@ CpuFeatures detect() {
   __builtin_cpu_init();
   f.v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
          (version.ecx >> 29 & 1) != 0;  // F16C
-  f.v4 = f.v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  f.v4 = f.v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   f.bf16_vnni = f.v4 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
   f.fast_bf16_dot = f.bf16_vnni && f.vendor == "AuthenticAMD" && f.family >= 0x1a;
 

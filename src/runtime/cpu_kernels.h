@@ -28,7 +28,8 @@ struct CpuKernels {
   void (*swiglu_backward)(const SwigluDesc&, const SwigluConfig&, const SwigluBackwardArgs&, Executor&);
   void (*rope)(const RopeDesc&, const RopeConfig&, const RopeArgs&, Executor&);
   void (*attention_forward)(const AttentionDesc&, const AttentionConfig&, const AttentionForwardArgs&, int64_t slots, Executor&);
-  void (*attention_backward)(const AttentionDesc&, const AttentionConfig&, const AttentionBackwardArgs&, int64_t slots, Executor&);
+  void (*attention_backward)(const AttentionDesc&, const AttentionConfig&, const AttentionBackwardArgs&, int64_t slots,
+                             Executor&);
   void (*matmul)(const MatmulDesc&, const MatmulConfig&, const MatmulArgs&, int64_t slots, Executor&);
   /// Register-only flops a second of one thread: float32 FMA or bfloat16 dot (0 where missing).
   double (*peak_flops)(bool bf16_dot, double seconds);

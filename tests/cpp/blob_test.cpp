@@ -109,6 +109,20 @@ TEST_F(CpuBlob, EveryBlockRunsOnce) {
   }
 }
 
+TEST_F(CpuBlob, EveryBlockRunsOnceWhenTasksFollowPages) {
+  const CpuKernel kernel = load(object_, "scale");
+  ThreadPool pool(3);
+  for (const int64_t blocks : {1, 9, 70001}) {
+    std::vector<float> x(blocks), out(blocks, -1);
+    for (int64_t i = 0; i < blocks; i++) x[i] = float(i);
+    float a = 3;
+    void* arguments[] = {x.data(), out.data(), &a};
+    // Taken for a result of 4 GiB, which no machine of less than 512 threads has too few pages for.
+    run_cpu_kernel(kernel, "scale", arguments, {blocks, 1, 1}, pool, {out.data(), int64_t{4} << 30});
+    for (int64_t i = 0; i < blocks; i++) ASSERT_EQ(out[i], 3 * float(i));
+  }
+}
+
 TEST_F(CpuBlob, DenormalsAreKept) {
   const CpuKernel kernel = load(object_, "scale");
   const uint32_t control = numeric::KeepDenormals::control();
