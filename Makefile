@@ -30,7 +30,7 @@ test-python: build  ## Python tests
 	$(PYTHON) -m pytest -n 2 --dist loadgroup -m "not full and not serial"
 	$(PYTHON) -m pytest -m "serial and not full" || [ $$? = 5 ]
 
-test-wheel: setup  ## Build the wheel and try it in clean environments without a compiler
+test-wheel: build/release/build.ninja  ## Build the wheels and try them in clean environments without a compiler
 	.venv/bin/python tests/wheel/smoke.py
 
 test-example: build  ## Install the C++ library, build examples/cpp against it, run it
@@ -60,7 +60,7 @@ demo: build  ## Train a small LLaMA with plain JAX and with Jaxator, and compare
 bench: build  ## Every op against its peers (ARGS="--json" for machines)
 	$(PYTHON) -m jaxator.cli bench all $(ARGS)
 
-wheel: setup  ## Build the wheel into dist/
+wheel: build/release/build.ninja  ## Build the wheels into dist/: jaxator and Flight's compiler
 	tools/wheel.sh
 
 format: setup  ## Format C++ and Python in place

@@ -1,5 +1,6 @@
-"""Builds the wheel, states its size and platform, and tries it in clean environments that have no compiler on PATH."""
+"""Builds the wheels, states their sizes and platforms, and tries them in clean environments without a compiler on PATH."""
 
+import functools
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import compiler_wheel
 from elftools.elf.elffile import ELFFile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +23,7 @@ PROGRAM = Path(__file__).with_name("program.py")
 LIMIT_BYTES = 25 * 10**6
 PROGRAMS = ("jaxator-disassemble", "jaxator-emulate")  # of the emulator
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "clang-22", "clang++-22", "ld", "cmake")
+ONLY_WHEELS = "--only-binary=:all:"
 SHF_ALLOC = 2
 
 
@@ -91,11 +94,14 @@ def check_contents(wheel: Path) -> None:
     for op, size_of_op in op_sizes().most_common():
         print(f"  op {op:37} {size_of_op / 1e3:9.1f} kB  in all libraries")
     assert size <= LIMIT_BYTES, f"the wheel has {size} bytes, more than {LIMIT_BYTES}"
+    print(f"  auditwheel: {platform_of(wheel)}")
+
+
+def platform_of(wheel: Path) -> str:
     report = " ".join(output_of(sys.executable, "-m", "auditwheel", "show", wheel).split())
-    if match := re.search(r'following platform tag: "([^"]+)"', report):
-        print(f"  auditwheel: {match[1]}")
-    else:
-        raise AssertionError(f"auditwheel names no platform: {report}")
+    match = re.search(r'following platform tag: "([^"]+)"', report)
+    assert match, f"auditwheel names no platform: {report}"
+    return match[1]
 
 
 def prepared(environment: Environment, python: str, wheel: Path) -> Path:
@@ -106,17 +112,20 @@ def prepared(environment: Environment, python: str, wheel: Path) -> Path:
     newest = output_of(sys.executable, "-c", "import jax; print(jax.__version__)").strip()
     parts = {"python": python, "jax": environment.jax, "newest": newest, "metadata": metadata_hash(wheel)}
     was = json.loads(stamp.read_text()) if stamp.exists() else {}
-    options = "--quiet --disable-pip-version-check --no-input --only-binary=:all:".split()
-    install = [executable, "-m", "pip", "install", *options]
-    path = os.environ | {"PATH": str(folder / "bin")}
     if {**was, "wheel": None} != {**parts, "wheel": None}:
         shutil.rmtree(folder, ignore_errors=True)
         output_of(python, "-m", "venv", folder)
-        output_of(*install, wheel, environment.jax, env=path)
+        pip(executable, "install", ONLY_WHEELS, wheel, environment.jax)
     elif was["wheel"] != wheel_hash:
-        output_of(*install, "--no-deps", "--force-reinstall", wheel, env=path)
+        pip(executable, "install", ONLY_WHEELS, "--no-deps", "--force-reinstall", wheel)
     stamp.write_text(json.dumps({**parts, "wheel": wheel_hash}))
     return executable
+
+
+def pip(executable: Path, command: str, *arguments: str | Path) -> None:
+    options = "--quiet --disable-pip-version-check --no-input".split()
+    path = os.environ | {"PATH": str(executable.parent)}
+    output_of(executable, "-m", "pip", command, *options, *arguments, env=path)
 
 
 def metadata_hash(wheel: Path) -> str:
@@ -125,24 +134,25 @@ def metadata_hash(wheel: Path) -> str:
         return hashlib.sha256(archive.read(name)).hexdigest()
 
 
-def try_in(executable: Path) -> str:
+def try_in(executable: Path, program: Path, *arguments: str) -> str:
     path = str(executable.parent)
     compilers = [name for name in COMPILERS if shutil.which(name, path=path)]
     assert not compilers, f"not a clean environment: {compilers}"
     variables = os.environ | {"PATH": path, "JAX_PLATFORMS": "cpu"}
-    # -I: neither PYTHONPATH nor the current folder, so that only the wheel can be imported.
-    return output_of(executable, "-I", PROGRAM, env=variables, cwd=CACHE).strip()
+    # -I: neither PYTHONPATH nor the current folder, so that only the wheels can be imported.
+    return output_of(executable, "-I", program, *arguments, env=variables, cwd=CACHE).strip()
 
 
 def main() -> int:
-    wheel = Path(ROOT, output_of(ROOT / "tools" / "wheel.sh").strip())
+    wheel, compiler = (Path(ROOT, line) for line in output_of(ROOT / "tools" / "wheel.sh").split())
     counts = Counter()
-    try:
-        check_contents(wheel)
-        counts["passed"] += 1
-    except AssertionError as error:
-        print(f"  FAILED: {error}")
-        counts["failed"] += 1
+    for check in (lambda: check_contents(wheel), lambda: compiler_wheel.check_contents(compiler, platform_of)):
+        try:
+            check()
+            counts["passed"] += 1
+        except AssertionError as error:
+            print(f"  FAILED: {error}")
+            counts["failed"] += 1
     pythons = working_pythons()
     CACHE.mkdir(parents=True, exist_ok=True)
     for environment in ENVIRONMENTS:
@@ -151,7 +161,9 @@ def main() -> int:
             result, text = "skipped", f"not run: {reason}"
         else:
             try:
-                result, text = "passed", try_in(prepared(environment, python, wheel))
+                executable = prepared(environment, python, wheel)
+                run, with_pip = functools.partial(try_in, executable), functools.partial(pip, executable)
+                result, text = "passed", "; ".join([run(PROGRAM), *compiler_wheel.try_with(compiler, run, with_pip)])
             except (RuntimeError, AssertionError) as error:
                 result, text = "failed", f"FAILED: {error}"
         counts[result] += 1

@@ -25,6 +25,12 @@ foreach(name IN LISTS upstream_targets)
   endif()
 endforeach()
 
+# What LLVM compresses with comes along, too: a machine without libzstd.so can run the wheel.
+find_library(flight_zstd libzstd.a REQUIRED)
+find_library(flight_zlib libz.a REQUIRED)
+set_target_properties(zstd::libzstd_shared PROPERTIES IMPORTED_LOCATION ${flight_zstd})
+set_target_properties(ZLIB::ZLIB PROPERTIES IMPORTED_LOCATION ${flight_zlib} IMPORTED_LOCATION_RELEASE ${flight_zlib})
+
 # lld initialises every target that LLVM was built with. Those that are not linked get empty functions.
 set(FLIGHT_STUBS "${CMAKE_CURRENT_BINARY_DIR}/absent_targets.cpp")
 set(stubs "extern \"C\" {\n")
