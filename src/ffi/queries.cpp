@@ -137,7 +137,8 @@ template <class Desc> int describe_norm(const Desc& desc, char* out, int capacit
 }
 
 /// What the CUDA kernels of the norms do with arrays at addresses that are multiples of 16.
-int describe_cuda_norm(const jaxator::NormCudaKernels& kernels, DType type, int64_t rows, int64_t columns, int backward_arrays, char* out, int capacity) {
+int describe_cuda_norm(const jaxator::NormCudaKernels& kernels, DType type, int64_t rows, int64_t columns, int backward_arrays,
+                       char* out, int capacity) {
   using namespace jaxator;
   const NormCudaConfig forward = norm_cuda::forward(kernels, type, rows, columns, {});
   const NormCudaConfig backward =
@@ -177,7 +178,8 @@ JAXATOR_C_API int jaxator_layer_norm_describe(const int64_t* n, char* out, int c
 
 /// numbers as for jaxator_rms_norm_describe.
 JAXATOR_C_API int jaxator_rms_norm_cuda_describe(const int64_t* n, char* out, int capacity) {
-  return describe_cuda_norm(jaxator::norm_cuda::kRmsNorm, static_cast<jaxator::DType>(n[0]), n[1], n[2], n[3] != 0 ? 3 : 2, out, capacity);
+  return describe_cuda_norm(jaxator::norm_cuda::kRmsNorm, static_cast<jaxator::DType>(n[0]), n[1], n[2], n[3] != 0 ? 3 : 2, out,
+                            capacity);
 }
 
 /// numbers as for jaxator_layer_norm_describe.

@@ -49,8 +49,10 @@ inline void encode(DType type, void* data, int64_t i, float value) {
     return;
   }
   const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  if (std::isnan(value)) out = 0x7e00;
-  else if (std::isinf(value)) out = static_cast<uint16_t>(sign | 0x7c00);
+  if (std::isnan(value))
+    out = 0x7e00;
+  else if (std::isinf(value))
+    out = static_cast<uint16_t>(sign | 0x7c00);
   else {
     const float magnitude = std::fabs(value);
     int exponent;
@@ -60,9 +62,12 @@ inline void encode(DType type, void* data, int64_t i, float value) {
     const float rounded = static_cast<float>(std::ldexp(scaled, step));
     int e2;
     std::frexp(rounded, &e2);
-    if (rounded == 0) out = sign;
-    else if (e2 - 1 < -14) out = static_cast<uint16_t>(sign | static_cast<int>(std::ldexp(rounded, 24)));
-    else out = static_cast<uint16_t>(sign | ((e2 - 1 + 15) << 10) | (static_cast<int>(std::ldexp(rounded, 11 - e2)) - 1024));
+    if (rounded == 0)
+      out = sign;
+    else if (e2 - 1 < -14)
+      out = static_cast<uint16_t>(sign | static_cast<int>(std::ldexp(rounded, 24)));
+    else
+      out = static_cast<uint16_t>(sign | ((e2 - 1 + 15) << 10) | (static_cast<int>(std::ldexp(rounded, 11 - e2)) - 1024));
   }
 }
 
@@ -126,7 +131,8 @@ void expect_within(const Got& got, const Doubles& want, Bound&& bound, const std
     }
   }
   if (at >= 0 && !(worst <= 1))
-    ADD_FAILURE() << what << "[" << at << "] = " << got[at] << ", want " << want[at] << ", error is " << worst << " times the bound";
+    ADD_FAILURE() << what << "[" << at << "] = " << got[at] << ", want " << want[at] << ", error is " << worst
+                  << " times the bound";
 }
 
 /// Runs body once for each instruction set of this machine.

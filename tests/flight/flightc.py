@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,15 +21,15 @@ import emulator  # noqa: E402
 
 TARGETS = ("x86-64", "gfx942", "gfx950", "sm_90a")
 RUNNABLE = ("x86-64", "gfx942", "gfx950")
-PTXAS = pathlib.Path("/usr/local/cuda/bin/ptxas")
+PTXAS = pathlib.Path(shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas")
 
 
 class Process:
     """One compiler."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            [EXECUTABLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [EXECUTABLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
         )
         self.greeting = json.loads(self.process.stdout.readline())
 
@@ -102,3 +103,9 @@ def assemble(ptx: bytes) -> str:
         done = subprocess.run([PTXAS, "-arch=sm_90a", "-v", "-o", "/dev/null", file.name], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
+
+
+def error_of(compiler, text, target="gfx942", **options):
+    answer, code = compiler.compile(text, target, **options)
+    assert code == b"" and "error" in answer, answer
+    return answer["error"]

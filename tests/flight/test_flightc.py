@@ -14,13 +14,6 @@ import kernels
 import pytest
 
 
-@pytest.fixture
-def compiler():
-    process = flightc.Process()
-    yield process
-    assert process.close() == 0
-
-
 def works(compiler: flightc.Process) -> None:
     assert compiler.code(kernels.SCALE, "gfx942").startswith(b"\x7fELF")
 
@@ -58,10 +51,12 @@ def test_report(compiler, target):
     )
     needs = answer["report"]["kernels"]["kernel"]
     assert needs["shared_bytes"] == 512 and needs["dynamic_shared_bytes"] == 0
-    if target.startswith("gfx"):
-        assert 0 < needs["registers"] <= 32 and needs["spills"] == needs["scratch_bytes"] == needs["accumulators"] == 0
+    if target == "sm_90a" and not flightc.PTXAS.is_file():
+        assert needs["registers"] is None and needs["spills"] is None and needs["scratch_bytes"] is None
     else:
-        assert needs["registers"] is None and needs["spills"] is None
+        assert 0 < needs["registers"] <= 32 and needs["spills"] == needs["scratch_bytes"] == 0
+    assert (needs["accumulators"] == 0) == target.startswith("gfx")
+    assert (needs["scalars"] is None) == (target == "sm_90a")
 
 
 def test_the_same_text_gives_the_same_bytes(compiler):
@@ -108,23 +103,17 @@ def test_a_bad_request_is_skipped_with_its_text(compiler):
     works(compiler)
 
 
-def error_of(compiler, text, target="gfx942", **options):
-    answer, code = compiler.compile(text, target, **options)
-    assert code == b"" and "error" in answer, answer
-    return answer["error"]
-
-
 def test_text_that_is_no_module(compiler):
-    error = error_of(compiler, "module {\n  func.func @f() {\n    %x = nonsense.op\n    return\n  }\n}")
+    error = flightc.error_of(compiler, "module {\n  func.func @f() {\n    %x = nonsense.op\n    return\n  }\n}")
     assert error["kind"] == "diagnostic" and error["frames"][0][1:] == ["<request>", 3, 10]
     assert "nonsense" in error["message"]
     works(compiler)
 
 
 def test_a_module_without_kernels(compiler):
-    assert "the module has no kernel" in error_of(compiler, "module {}")["message"]
+    assert "the module has no kernel" in flightc.error_of(compiler, "module {}")["message"]
     text = "module {\n  func.func @f() {\n    return\n  }\n}"
-    assert "kernel f must have flight.block" in error_of(compiler, text)["message"]
+    assert "kernel f must have flight.block" in flightc.error_of(compiler, text)["message"]
 
 
 def test_the_users_lines(compiler):
@@ -134,14 +123,14 @@ def test_the_users_lines(compiler):
     )
     frames = [["helper", "kernels.py", 12, 9], ["softmax", "kernels.py", 40, 1], ["<module>", "train.py", 7, 3]]
     verifier = kernels.SCALE.replace('global, "4:1", 16>\n      %v', f'global, "4:1", 64> {location}\n      %v')
-    error = error_of(
+    error = flightc.error_of(
         compiler, verifier.replace('!flight.view<f32, global, "4:1", 16> ->', '!flight.view<f32, global, "4:1", 64> ->')
     )
     assert error["frames"] == frames and "alignment 64 of the view is more than the pointer's 16" in error["message"]
     checked = kernels.transpose(barrier=False).replace(
         "-> vector<16xf32>\n    %ys", f"-> vector<16xf32> {location}\n    %ys"
     )
-    error = error_of(compiler, checked, "sm_90a")
+    error = flightc.error_of(compiler, checked, "sm_90a")
     assert error["frames"] == frames and error["kind"] == "diagnostic" and "a barrier must come between" in error["message"]
 
 
@@ -162,7 +151,7 @@ SWAP = kernels.module(
 def test_an_intrinsic_that_the_target_lacks(compiler):
     """LLVM ends its process over it."""
     compiler.code(SWAP, "gfx950")
-    error = error_of(compiler, SWAP, "gfx942")
+    error = flightc.error_of(compiler, SWAP, "gfx942")
     assert error["kind"] == "backend" and "llvm.amdgcn.permlane32.swap" in error["message"], error
     assert error["frames"] == [["", "scaled.py", 5, 2]]
     works(compiler)
@@ -183,21 +172,21 @@ def test_a_crash_of_its_own(compiler):
     """So many nested regions that the parser's recursion meets the end of the stack."""
     depth = 20000
     text = kernels.module("scf.if %b {\n" * depth + "}\n" * depth, "%b: i1")
-    error = error_of(compiler, text)
+    error = flightc.error_of(compiler, text)
     assert error["kind"] == "backend" and "crashed" in error["message"], error
     works(compiler)
 
 
 def test_time_limit(compiler):
     start = time.monotonic()
-    error = error_of(compiler, slow(), time_limit_s=0.3)
+    error = flightc.error_of(compiler, slow(), time_limit_s=0.3)
     assert error["kind"] == "time" and "takes more than 0.3 s" in error["message"]
     assert time.monotonic() - start < 10
     works(compiler)
 
 
 def test_memory_limit(compiler):
-    error = error_of(compiler, slow(), memory_limit_mb=20)
+    error = flightc.error_of(compiler, slow(), memory_limit_mb=20)
     assert error["kind"] == "memory" and "needs more than 20 MB" in error["message"]
     works(compiler)
 
@@ -267,37 +256,16 @@ def test_dump(compiler):
     assert "define amdgpu_kernel void @scale" in texts["llvm"] and "global_load_dwordx4" in texts["assembly"]
 
 
-def spilling(count: int = 560) -> str:
-    """More values alive at once than there are registers."""
-    view = '!flight.view<f32, global, "1:1", 4>'
-    lines = ["    %t = flight.thread_id x"]
-    for i in range(count):
-        lines.append(f"    %c{i} = arith.constant {64 * i} : index\n    %o{i} = arith.addi %t, %c{i} : index")
-        lines.append(
-            f"    %p{i} = flight.view %x[%o{i}] : {kernels.PTR} -> {view}\n"
-            f"    %v{i} = flight.load %p{i} : {view} -> vector<1xf32>"
-        )
-    lines.append("    flight.barrier")
-    for i in range(count):
-        lines.append(f"    flight.store %v{i}, %p{count - 1 - i} : vector<1xf32>, {view}")
-    return kernels.module("\n".join(lines), f"%x: {kernels.PTR}", block=(1024, 1, 1))
-
-
-def test_spills_are_errors(compiler):
-    error = error_of(compiler, spilling())
-    assert error["kind"] == "diagnostic" and "spills" in error["message"] and "kernel kernel" in error["message"], error
-    allowed = spilling().replace("flight.block", "flight.allow_spills, flight.allow_scratch, flight.block")
-    answer, _ = compiler.compile(allowed, "gfx942")
-    assert answer["report"]["kernels"]["kernel"]["spills"] > 0
-
-
-def test_shared_memory_of_each_target(compiler):
-    text = kernels.block_sum().replace("flight.shared 128", "flight.shared 30000")
-    assert "gfx942 has 65536" in error_of(compiler, text, "gfx942")["message"]
-    needs = compiler.compile(text, "gfx950")[0]["report"]["kernels"]["kernel"]
-    assert needs["shared_bytes"] == 120000 and needs["dynamic_shared_bytes"] == 0
-    needs = compiler.compile(text, "sm_90a")[0]["report"]["kernels"]["kernel"]
-    assert needs["shared_bytes"] == needs["dynamic_shared_bytes"] == 120000
+@pytest.mark.parametrize(("threads", "rolled"), [(128, True), (16, False)])
+def test_loops_over_lanes_stay_loops(compiler, threads, rolled):
+    """LLVM hears of it: unrolled, a kernel with many shuffles takes 10 s to compile."""
+    text = kernels.module(
+        "    %t = flight.thread_id x\n" + kernels.load("a", "%x", "%t") + "    flight.barrier\n"
+        + kernels.store("%a", "%x", "%t", "end"),
+        f"%x: {kernels.PTR}", block=(threads, 1, 1),
+    )  # fmt: skip
+    dumps = {dump["name"]: dump["text"] for dump in compiler.compile(text, "x86-64", dump=True)[0]["dumps"]}
+    assert ('!{!"llvm.loop.unroll.disable"}' in dumps["90-llvm"]) == rolled
 
 
 def test_functions_that_no_library_has(compiler):
@@ -309,8 +277,8 @@ def test_functions_that_no_library_has(compiler):
         + kernels.store("%r", "%x", "%c0", "end")
     )
     text = kernels.module(body, f"%x: {kernels.PTR}").replace("module {\n", "module {\n  llvm.func @elsewhere(f32) -> f32\n")
-    error = error_of(compiler, text, "x86-64")
+    error = flightc.error_of(compiler, text, "x86-64")
     assert error["kind"] == "backend" and "calls elsewhere" in error["message"]
-    error = error_of(compiler, text, "gfx942")
+    error = flightc.error_of(compiler, text, "gfx942")
     assert error["kind"] == "backend" and "elsewhere" in error["message"]
     works(compiler)

@@ -50,6 +50,7 @@ from jaxator.flight._math import (
     where,
 )
 from jaxator.flight._random import philox, random_bits, random_words, uniform
+from jaxator.flight._report import KernelReport, report
 from jaxator.flight._shared import commit, copy_async, reinterpret, shared, wait
 from jaxator.flight._spread import thread_values
 from jaxator.flight._struct import struct
@@ -90,6 +91,7 @@ __all__ = [
     "DType",
     "Dim",
     "FlightError",
+    "KernelReport",
     "Layout",
     "Options",
     "Swizzle",
@@ -152,6 +154,7 @@ __all__ = [
     "random_bits",
     "random_words",
     "reinterpret",
+    "report",
     "rsqrt",
     "shared",
     "shuffle",

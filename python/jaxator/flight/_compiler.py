@@ -119,13 +119,22 @@ def toolchain() -> str:
     return _identity(str(path), stat.st_size, stat.st_mtime_ns)
 
 
+def _environment() -> dict[str, str]:
+    """In which the compiler finds ptxas: after those of PATH the one that JAX's CUDA packages bring."""
+    found = importlib.util.find_spec("nvidia")
+    folders = [pathlib.Path(f) for f in (found.submodule_search_locations or () if found is not None else ())]
+    ptxas = [str(path.parent) for folder in folders for path in sorted(folder.glob("*/bin/ptxas"))]
+    return {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), *ptxas])}
+
+
 class _Process:
     """One running compiler. Answers are matched to requests by a thread that reads."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._child = subprocess.Popen(
-            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            env=_environment(),
+        )  # fmt: skip
         self.version = self._greeting(path)
         self._writing = threading.Lock()
         self._pending: dict[int, concurrent.futures.Future[Compiled]] = {}

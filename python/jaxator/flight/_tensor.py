@@ -159,7 +159,8 @@ class Tensor:
 
     def load_tile(self, other: Any = None, spread: Any = None, bounds: Any = True) -> Any:
         """The whole block reads the tensor, which must have static sizes, as one tile. What lies past the array's end is
-        `other` (0). `bounds` may be a tuple: for each mode how many elements are there, None where the array says it."""
+        `other` (0). `bounds` may be a tuple: for each mode how many elements are there, None where the array says it. `spread`
+        may be a tile with which this one, or its broadcast, is combined: no value then moves between threads."""
         from jaxator.flight import _tile
 
         return _tile.load(self, other, spread, bounds)

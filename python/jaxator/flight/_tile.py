@@ -249,11 +249,22 @@ def bounds_of(tensor: _tensor.Tensor, bounds: Any = True) -> str:
     return f" bounds({', '.join(_ops.scalar(x, index).use() for x in limits)})"
 
 
+def _spread_as(spread: Any, shape: tuple[int, ...]) -> str:
+    """A spread that was named; of a tile, the one in which threads hold what they need beside their parts of it."""
+    if not isinstance(spread, Tile):
+        return str(spread)
+    whole = spread.shape
+    if len(whole) != len(shape) or any(a not in (1, b) for a, b in zip(shape, whole, strict=True)):
+        raise FlightError(f"load_tile: a tile of {list(shape)} has no spread of {spread!r}: its modes must be equal or 1")
+    return spread.spread if shape == whole else _spread.along(whole, _spread.projection(whole, shape), spread.spread)
+
+
 def load(tensor: _tensor.Tensor, other: Any, spread: Any, bounds: Any) -> Tile:
     shape = _tile_shape(tensor, "load_tile")
     limits = bounds_of(tensor, bounds)
     source, view = _access.view(tensor)
-    kind = TileType(view.dtype, shape, str(spread) if spread else _default(shape, view.dtype, fastest_mode(tensor)))
+    chosen = _spread_as(spread, shape) if spread is not None else _default(shape, view.dtype, fastest_mode(tensor))
+    kind = TileType(view.dtype, shape, chosen)
     text = f"flight.tile_load {source}{limits}"
     if limits and other is not None:
         filler = _ops.scalar(int(other) if tensor.memory.is_bool else other, view.dtype)

@@ -25,7 +25,12 @@ _VALUES = (int, float, complex, str, bytes, bool, type(None), tuple, frozenset)
 # Not walked into: their functions do not change under a program's feet.
 _LIBRARIES = tuple(
     str(pathlib.Path(folder))
-    for folder in {*jaxator.__path__, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    for folder in {
+        *jaxator.__path__,
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+    }
 )
 
 
@@ -79,7 +84,9 @@ class Dependencies:
         held = getattr(value, "__dict__", None)
         if held is None or not self._enter(value, names):
             return
-        if isinstance(value, types.ModuleType) and (getattr(value, "__file__", None) or _LIBRARIES[0]).startswith(_LIBRARIES):
+        if isinstance(value, types.ModuleType) and (getattr(value, "__file__", None) or _LIBRARIES[0]).startswith(
+            _LIBRARIES
+        ):
             return
         for name in names:
             if name in held:

@@ -17,6 +17,8 @@
 #include "src/flight/codegen/link.h"
 #include "src/flight/codegen/machine.h"
 #include "src/flight/codegen/pipeline.h"
+#include "src/flight/codegen/ptxas.h"
+#include "src/flight/codegen/registers.h"
 #include "src/flight/codegen/report.h"
 #include "src/flight/dialect/dialect.h"
 
@@ -45,6 +47,7 @@ class Compile {
   std::optional<Failure> lower();
   std::optional<Failure> generate();
   std::optional<Failure> finish();
+  std::optional<Failure> read_needs();
   std::optional<Failure> check_needs(LLVM::LLVMFuncOp kernel, const Needs& needs);
   bool whole_tiles();
   void note(Diagnostic& diagnostic);
@@ -74,6 +77,7 @@ class Compile {
   std::unique_ptr<llvm::LLVMContext> llvm_;
   std::unique_ptr<llvm::Module> llvm_module_;
   std::unique_ptr<llvm::TargetMachine> machine_;
+  llvm::StringMap<Needs> needs_;  // of each kernel
 };
 
 /// Keeps the stage up to date, and dumps what each pass leaves.
@@ -158,6 +162,7 @@ std::optional<Failure> Compile::lower() {
   if (failed(manager.run(*module_))) return take_failure("a pass failed");
   rules_ = false;
   note_places();
+  annotate_loops(*module_);
   at("translate");
   if (target_.cdna() && failed(add_line_tables(*module_))) return take_failure("no line tables");
   llvm_ = std::make_unique<llvm::LLVMContext>();
@@ -208,19 +213,46 @@ std::optional<Failure> Compile::generate() {
     if (emit(*copy, *machine_, true, assembly)) dump("91-assembly", std::string(assembly.begin(), assembly.end()));
   }
   at("code");
+  std::optional<llvm::RegisterTargetPassConfigCallback> counting;
+  if (target_.x86()) counting.emplace(count_registers(needs_));
   if (!emit(*llvm_module_, *machine_, target_.nvidia(), code_.bytes))
     return fail("backend", std::string(target_.name) + " cannot emit code");
   if (!failures_.empty()) return take_failure("");
   return std::nullopt;
 }
 
+/// What code objects, NVIDIA's assembler or, for x86, LLVM's own passes say of the code.
+std::optional<Failure> Compile::read_needs() {
+  const StringRef bytes(code_.bytes.data(), code_.bytes.size());
+  if (target_.cdna()) {
+    auto read = read_code_object(bytes);
+    if (!read) return fail("backend", llvm::toString(read.takeError()));
+    needs_ = std::move(*read);
+  }
+  if (target_.nvidia() && request_.options.optimize > 0) {
+    at("ptxas");
+    // A ptxas of an older CUDA may refuse what the driver takes: then nothing is known.
+    if (auto read = ask_ptxas(bytes, target_.name))
+      needs_ = std::move(*read);
+    else
+      code_.remarks.push_back({llvm::toString(read.takeError()), frames_});
+  }
+  return std::nullopt;
+}
+
 /// Registers that do not fit are an error, and memory of each thread's own, unless allowed. Without optimisation everything is in
-/// memory.
+/// memory. On x86 they are told only: a store to the stack stays in the cache, and no thread waits for another's.
 std::optional<Failure> Compile::check_needs(LLVM::LLVMFuncOp kernel, const Needs& needs) {
   if (request_.options.optimize == 0) return std::nullopt;
   const std::string name = kernel.getName().str();
   Failure failure{"diagnostic", "kernel " + name, kernels_[name], {}};
   const int64_t spills = needs.spills.value_or(0), scratch = needs.scratch_bytes.value_or(0);
+  if (target_.x86()) {
+    if (spills > 0 && !kernel->hasAttr("flight.allow_spills"))
+      code_.remarks.push_back(
+          {failure.message + " stores " + std::to_string(spills) + " registers to the stack", kernels_[name]});
+    return std::nullopt;
+  }
   if (spills > 0 && !kernel->hasAttr("flight.allow_spills")) {
     failure.message += " spills " + std::to_string(spills) + " registers: use smaller fragments, or allow spills";
     return failure;
@@ -246,15 +278,10 @@ std::optional<Failure> Compile::finish() {
       if (!llvm::is_contained({"memcpy", "memmove", "memset", "dprintf"}, name))
         return fail("backend", "the code calls " + name + ", which no library of a kernel has");
   }
-  llvm::StringMap<Needs> needs;
-  if (target_.cdna()) {
-    auto read = read_code_object({code_.bytes.data(), code_.bytes.size()});
-    if (!read) return fail("backend", llvm::toString(read.takeError()));
-    needs = std::move(*read);
-  }
+  if (auto failure = read_needs()) return failure;
   for (auto kernel : module_->getOps<LLVM::LLVMFuncOp>()) {
     if (kernel.isExternal() || !kernels_.contains(kernel.getName().str())) continue;
-    Needs& of_kernel = needs[kernel.getName()];
+    Needs& of_kernel = needs_[kernel.getName()];
     const auto number = [&](StringRef name) {
       const auto attribute = kernel->getAttrOfType<IntegerAttr>(name);
       return attribute ? attribute.getInt() : 0;

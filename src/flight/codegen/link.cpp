@@ -10,33 +10,11 @@
 
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
+#include "src/flight/codegen/descriptor.h"
 
 LLD_HAS_DRIVER(elf)
 
 namespace jaxator::flight {
-namespace {
-
-struct Descriptor {
-  int number = -1;
-  ~Descriptor() { close(); }
-  void close() {
-    if (number >= 0) ::close(number);
-    number = -1;
-  }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(number); }
-};
-
-bool write_all(int descriptor, llvm::ArrayRef<char> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes = bytes.drop_front(size_t(written));
-  }
-  return true;
-}
-
-}  // namespace
 
 bool link_shared(llvm::SmallVectorImpl<char>& bytes, bool undefined_allowed, std::string& error) {
   Descriptor object{memfd_create("flight", MFD_CLOEXEC)}, from, to;

@@ -65,6 +65,7 @@ void add_passes(PassManager& manager, const Target& target, const Vectors* vecto
     manager.addPass(create_narrow_index());
     manager.addPass(create_to_gpu(target));
   }
+  manager.addPass(create_unit_vectors());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
 
@@ -84,6 +85,15 @@ void add_passes(PassManager& manager, const Target& target, const Vectors* vecto
   manager.addPass(createReconcileUnrealizedCastsPass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+}
+
+void annotate_loops(ModuleOp module) {
+  module.walk([](Operation* op) {
+    const auto annotation = op->getAttrOfType<LLVM::LoopAnnotationAttr>("llvm.loop_annotation");
+    if (!annotation) return;
+    if (auto branch = dyn_cast<LLVM::BrOp>(op)) branch.setLoopAnnotationAttr(annotation);
+    if (auto branch = dyn_cast<LLVM::CondBrOp>(op)) branch.setLoopAnnotationAttr(annotation);
+  });
 }
 
 }  // namespace jaxator::flight

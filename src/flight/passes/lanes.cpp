@@ -6,6 +6,20 @@ namespace jaxator::flight {
 
 using namespace mlir;
 
+namespace {
+
+constexpr int64_t kRolledLanes = 32;
+
+LLVM::LoopAnnotationAttr not_unrolled(OpBuilder& b) {
+  MLIRContext* context = b.getContext();
+  const auto unroll =
+      LLVM::LoopUnrollAttr::get(context, b.getBoolAttr(true), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return LLVM::LoopAnnotationAttr::get(context, nullptr, nullptr, nullptr, unroll, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                       nullptr, nullptr, nullptr, nullptr, nullptr, {});
+}
+
+}  // namespace
+
 Lanes::Lanes(func::FuncOp function, ArrayRef<int64_t> extents, OpBuilder& builder)
     : function_(function),
       threads_(extents[0] * extents[1] * extents[2]),
@@ -65,8 +79,12 @@ void Lanes::put(Value value, Value old, Value lane) {
 /// Of a value from outside of the piece, for one lane.
 Value Lanes::value_of(Value old, Value lane) { return uniformity_.varying(old) ? get(old, lane) : scalar(old); }
 
+/// LLVM makes vectors of a lane loop and then unrolls the 16 of 256 lanes. A kernel with hundreds of shuffles becomes one block
+/// of 18000 instructions that way, whose scheduling takes 10 s. Only loops of few lanes are left to it: their slots may become
+/// registers.
 template <class Body> void Lanes::for_lanes(Body&& body) {
   auto loop = scf::ForOp::create(b_, loc_, constant(0), constant(threads_), constant(1));
+  if (threads_ >= kRolledLanes) loop->setAttr("llvm.loop_annotation", not_unrolled(b_));
   const OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPointToStart(loop.getBody());
   body(loop.getInductionVar());

@@ -1,5 +1,7 @@
 #include "src/flight/passes/lower_accesses.h"
 
+#include <numeric>
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace jaxator::flight {
@@ -41,6 +43,15 @@ Value Accesses::pick(Value vector, ArrayRef<int64_t> elements) {
   bool whole = int64_t(elements.size()) == cast<VectorType>(vector.getType()).getNumElements();
   for (size_t i = 0; i < elements.size(); i++) whole &= elements[i] == int64_t(i);
   return whole ? vector : vector::ShuffleOp::create(b_, loc_, vector, vector, elements);
+}
+
+/// Shuffles of vectors of unlike lengths become an extraction and an insertion for each element: 25000 in a tiled GEMM.
+Value Accesses::widened(Value vector, VectorType type) {
+  const int64_t count = cast<VectorType>(vector.getType()).getNumElements();
+  if (count == type.getNumElements()) return vector;
+  SmallVector<int64_t> order(type.getNumElements(), vector::ShuffleOp::kPoisonIndex);
+  std::iota(order.begin(), order.begin() + count, 0);
+  return vector::ShuffleOp::create(b_, loc_, vector, vector, order);
 }
 
 /// Bit by bit: AMD's backend turns a vector of bits into a number through memory.
@@ -121,8 +132,9 @@ Value Accesses::load(const Elements& elements, ViewOp view, VectorType type, Val
       break;
     }
     for (int64_t at = 0; at < whole.getNumElements(); at++)
-      if (order[at] < 0) order[at] = result ? part.getNumElements() + at : vector::ShuffleOp::kPoisonIndex;
-    result = vector::ShuffleOp::create(b_, loc_, loaded, result ? result : loaded, order);
+      if (order[at] < 0) order[at] = result ? whole.getNumElements() + at : vector::ShuffleOp::kPoisonIndex;
+    const Value wide = result ? widened(loaded, whole) : loaded;
+    result = vector::ShuffleOp::create(b_, loc_, wide, result ? result : wide, order);
   }
   return type == whole ? result : arith::BitcastOp::create(b_, loc_, type, result);
 }

@@ -29,6 +29,7 @@ class Accesses {
     return split_into_pieces(sides, target_.x86() ? 64 : 16, !target_.x86());
   }
   mlir::Value pick(mlir::Value vector, mlir::ArrayRef<int64_t> elements);
+  mlir::Value widened(mlir::Value vector, mlir::VectorType type);
   mlir::Value all(mlir::Value mask);
   /// body(number, address, bit of the mask) for each element of a piece.
   void for_each_there(mlir::VectorType type, mlir::Value address, mlir::Value mask,

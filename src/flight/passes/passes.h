@@ -32,6 +32,8 @@ std::unique_ptr<mlir::Pass> create_narrow_index();
 std::unique_ptr<mlir::Pass> create_to_gpu(const Target& target);
 /// Functions to code for one block on one CPU thread.
 std::unique_ptr<mlir::Pass> create_threads_to_loops();
+/// Vectors of one element to scalars.
+std::unique_ptr<mlir::Pass> create_unit_vectors();
 
 /// For tests of single passes.
 void register_passes();

@@ -15,6 +15,7 @@ void register_passes() {
   mlir::registerPass([] { return create_narrow_index(); });
   mlir::registerPass([&] { return create_to_gpu(gpu); });
   mlir::registerPass([] { return create_threads_to_loops(); });
+  mlir::registerPass([] { return create_unit_vectors(); });
 }
 
 }  // namespace jaxator::flight

@@ -92,7 +92,7 @@ void Packer::rows(const Packed& to, ReadOperand read, bool along_k) {
     store(words, to.pointer, add(times(row, to.row_stride), times(group, to.group_stride)));
   };
   const int64_t length = along_k ? p_.groups : p_.m;
-  const int64_t width = std::min<int64_t>(16, int64_t(uint64_t(length) & (0 - uint64_t(length))));
+  const int64_t width = std::min<int64_t>(p_.lanes, int64_t(uint64_t(length) & (0 - uint64_t(length))));
   if (along_k)
     return loop(p_.m, 1, [&](Value row) {
       loop(p_.groups, width,

@@ -21,6 +21,7 @@ struct BlockedProduct {
   int64_t columns;       // vectors of a register block
   int64_t rows;          // the most of a register block
 
+  bool operator==(const BlockedProduct&) const = default;
   int64_t panel() const { return lanes * columns; }
   mlir::Type word(mlir::MLIRContext* context) const;
 };

@@ -25,6 +25,29 @@ int last_mode(Value tile) {
 
 }  // namespace
 
+bool last_used_in(Value tile, Operation* op) {
+  SmallVector<Region*> branches;
+  for (Operation* at = op; at->getBlock() != tile.getParentBlock(); at = at->getParentOp()) {
+    if (!isa<scf::IfOp>(at->getParentOp())) return false;
+    branches.push_back(at->getParentRegion());
+  }
+  return llvm::all_of(tile.getUsers(), [&](Operation* user) {
+    return op->isAncestor(user) || llvm::any_of(branches, [&](Region* branch) {
+             return branch->getParentOp()->isProperAncestor(user) && !branch->isAncestor(user->getParentRegion());
+           });
+  });
+}
+
+/// The array of a tile that one branch hands on as it is, if nothing else needs that tile: the other branch may write there.
+ViewOp LoopTiles::lent(scf::IfOp branch, OpResult result) {
+  for (Region& region : branch->getRegions()) {
+    Value value = region.front().getTerminator()->getOperand(result.getResultNumber());
+    ViewOp array = array_of(value);
+    if (array && !branch->isAncestor(value.getParentRegion()->getParentOp()) && last_used_in(value, branch)) return array;
+  }
+  return {};
+}
+
 /// True if the value of a tile depends on one of the arrays, other than element by element on its own.
 bool LoopTiles::reads(Value tile, ArrayRef<ViewOp> arrays, ViewOp own) const {
   if (ViewOp array = array_of(tile)) return array != own && llvm::is_contained(arrays, array);
@@ -73,8 +96,18 @@ void LoopTiles::carry(Operation* op) {
     for (auto [argument, result] : llvm::zip(loop.getAfterArguments(), loop.getResults()))
       if (is_tile(argument)) arrays_[result] = array_for(argument, Value());
   } else {
-    for (const Value result : op->getResults())
-      if (is_tile(result)) array_for(result, Value());
+    SmallVector<ViewOp> taken;
+    for (const OpResult result : op->getResults()) {
+      if (!is_tile(result)) continue;
+      auto branch = dyn_cast<scf::IfOp>(op);
+      ViewOp array = branch ? lent(branch, result) : ViewOp();
+      if (!array || llvm::is_contained(taken, array)) {
+        array_for(result, Value());
+      } else {
+        taken.push_back(array);
+        arrays_[result] = array;
+      }
+    }
   }
 }
 
@@ -85,7 +118,10 @@ LogicalResult LoopTiles::lower(Operation* op) {
     if (isa<ViewType>(operand.getType()) && !operand.getDefiningOp<ViewOp>())
       return op->emitError("a view that is carried by control flow: carry the offset, and make the view where it is used");
   if (auto tile = dyn_cast<TileStoreOp>(op)) return store(tile), success();
-  if (auto tile = dyn_cast<TileCopyOp>(op)) return copy(tile), success();
+  if (auto tile = dyn_cast<TileCopyOp>(op)) {
+    if (!copy_packed(tile)) copy(tile);
+    return success();
+  }
   if (auto tile = dyn_cast<ReduceOp>(op)) return reduce(tile), success();
   if (auto tile = dyn_cast<TileMmaOp>(op)) return mma(tile);
   const bool wanted = !op->use_empty() || !isMemoryEffectFree(op);
@@ -146,11 +182,15 @@ void LoopTiles::finish() {
     op->dropAllUses();
     op->erase();
   }
+  for (const auto& [shared, words] : packed_shared_) {
+    for (Operation* view : llvm::make_early_inc_range(shared.getUsers())) view->erase();
+    shared.getDefiningOp()->erase();
+  }
 }
 
 LogicalResult LoopTiles::run() {
   try {
-    if (failed(block(function_.getBody().front()))) return failure();
+    if (failed(find_packed_shared()) || failed(block(function_.getBody().front()))) return failure();
   } catch (const std::invalid_argument& error) {
     return emitError(loc_) << error.what();
   }

@@ -5,6 +5,7 @@
 
 #include "src/flight/passes/precompiled.h"
 #include "src/flight/passes/tiles_mma.h"
+#include "src/flight/passes/tiles_pack.h"
 #include "src/flight/passes/tiles_spread.h"
 #include "src/flight/passes/tiles_vectors.h"
 
@@ -35,6 +36,9 @@ class Plan {
 /// Runs of this width from multiples of it on are the same in the layout's mode wherever they begin.
 bool has_runs(ViewOp view, int mode, int64_t width);
 
+/// No op needs this tile after `op`: it is used in `op`, or else where `op` does not run.
+bool last_used_in(mlir::Value tile, mlir::Operation* op);
+
 class LoopTiles {
  public:
   LoopTiles(mlir::func::FuncOp function, const Vectors& vectors)
@@ -48,6 +52,7 @@ class LoopTiles {
 
   // Carried tiles.
   void carry(mlir::Operation* op);
+  ViewOp lent(mlir::scf::IfOp branch, mlir::OpResult result);
   void assign(mlir::ValueRange values, mlir::ValueRange places);
   bool reads(mlir::Value tile, mlir::ArrayRef<ViewOp> arrays, ViewOp own) const;
   void finish();
@@ -93,10 +98,27 @@ class LoopTiles {
   void reduce_runs(ReduceOp op, const Nest& nest, Place place, ViewOp array);
   void reduce_rows(ReduceOp op, Place place, int64_t size, ViewOp array);
   mlir::Value reduce_vector(Combine kind, mlir::Value vector);
+
+  // Products.
+  struct Words {
+    Packed at;
+    mlir::Value sums;  // of bytes, if the product needs them
+  };
+  struct PackedShared {
+    BlockedProduct product;
+    bool left, along_k;
+    Words words;
+  };
   mlir::LogicalResult mma(TileMmaOp op);
+  mlir::LogicalResult find_packed_shared();
+  bool copy_packed(TileCopyOp op);
+  mlir::FailureOr<BlockedProduct> blocks_of(TileMmaOp op) const;
+  bool along_k(mlir::Value operand);
   ViewOp sums_of(TileMmaOp op);
-  ViewOp in_runs(ViewOp view);
-  mlir::Value packed(mlir::Type word, int64_t count, int which);
+  ViewOp with_runs(ViewOp view);
+  void pack(const BlockedProduct& product, bool left, const Words& to, bool by_k, ReadOperand read);
+  Words new_words(const BlockedProduct& product, bool left, bool by_k, mlir::Value owner);
+  mlir::Value packed(mlir::Type word, int64_t count, int which, mlir::Value owner);
 
   mlir::Value index(int64_t n) { return mlir::arith::ConstantIndexOp::create(b_, loc_, n); }
 
@@ -107,7 +129,8 @@ class LoopTiles {
   mlir::Location loc_ = function_.getLoc();
   llvm::DenseMap<mlir::Value, ViewOp> arrays_;
   mlir::SmallVector<mlir::Operation*> tile_ops_;
-  llvm::DenseMap<std::pair<mlir::Type, int>, SharedOp> packed_;
+  llvm::DenseMap<std::pair<std::pair<mlir::Type, int>, mlir::Value>, SharedOp> packed_;
+  llvm::DenseMap<mlir::Value, PackedShared> packed_shared_;
 };
 
 }  // namespace jaxator::flight

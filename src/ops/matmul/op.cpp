@@ -21,7 +21,8 @@ void MatmulDesc::validate() const {
   const int kind = static_cast<int>(activation);
   if (kind < 0 || kind > static_cast<int>(Activation::gelu_tanh))
     refuse("activation", kind, "must be 0 (none), 1 (relu), 2 (silu), 3 (gelu) or 4 (gelu_tanh)");
-  if (eight_bits() != (eight_b != EightBits::no)) refuse("eight_b", static_cast<int>(eight_b), "both operands have eight bits or none");
+  if (eight_bits() != (eight_b != EightBits::no))
+    refuse("eight_b", static_cast<int>(eight_b), "both operands have eight bits or none");
   if (!eight_bits() && (scales_a != Scales::none || scales_b != Scales::none))
     refuse("scales", 1, "only operands of eight bits have scales");
   if (eight_bits() && type != DType::bf16)

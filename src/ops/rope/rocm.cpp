@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "src/ops/rocm_kernels.h"
-#include "src/ops/rope/rocm_config.h"
 #include "src/ops/rope/gpu_powers.h"
+#include "src/ops/rope/rocm_config.h"
 
 namespace jaxator {
 namespace rocm::images {

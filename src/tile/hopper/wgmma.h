@@ -116,9 +116,11 @@ template <int N> struct Wgmma;  // one specialisation for each width
       if constexpr (kIsTf32<T>)                                                                                              \
         JAXATOR_WGMMA(n, "k8", "tf32", "%[a]", "", [a] "l"(a));                                                              \
       else if constexpr (kIsBf16<T>)                                                                                         \
-        JAXATOR_WGMMA(n, "k16", "bf16", "%[a]", ", %[ta], %[tb]", [a] "l"(a), [ta] "n"(int{TransposeA}), [tb] "n"(int{TransposeB}));   \
+        JAXATOR_WGMMA(n, "k16", "bf16", "%[a]",                                                                              \
+                      ", %[ta], %[tb]", [a] "l"(a), [ta] "n"(int{TransposeA}), [tb] "n"(int{TransposeB}));                   \
       else                                                                                                                   \
-        JAXATOR_WGMMA(n, "k16", "f16", "%[a]", ", %[ta], %[tb]", [a] "l"(a), [ta] "n"(int{TransposeA}), [tb] "n"(int{TransposeB}));    \
+        JAXATOR_WGMMA(n, "k16", "f16", "%[a]",                                                                               \
+                      ", %[ta], %[tb]", [a] "l"(a), [ta] "n"(int{TransposeA}), [tb] "n"(int{TransposeB}));                   \
     }                                                                                                                        \
     template <class T, bool TransposeB>                                                                                      \
     JAXATOR_DEVICE static void registers(float (&d)[n / 2], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, u32 accumulate) {         \
@@ -127,10 +129,10 @@ template <int N> struct Wgmma;  // one specialisation for each width
                       "", [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [a3] "r"(a3));                                           \
       else if constexpr (kIsBf16<T>)                                                                                         \
         JAXATOR_WGMMA(n, "k16", "bf16", "{%[a0], %[a1], %[a2], %[a3]}",                                                      \
-                      ", %[tb]", [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [a3] "r"(a3), [tb] "n"(int{TransposeB}));              \
+                      ", %[tb]", [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [a3] "r"(a3), [tb] "n"(int{TransposeB}));         \
       else                                                                                                                   \
         JAXATOR_WGMMA(n, "k16", "f16", "{%[a0], %[a1], %[a2], %[a3]}",                                                       \
-                      ", %[tb]", [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [a3] "r"(a3), [tb] "n"(int{TransposeB}));              \
+                      ", %[tb]", [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [a3] "r"(a3), [tb] "n"(int{TransposeB}));         \
     }                                                                                                                        \
     /* Names the accumulators: no read of them may move above it. */                                                         \
     template <int Groups> JAXATOR_DEVICE static void wait(float (&d)[n / 2]) {                                               \

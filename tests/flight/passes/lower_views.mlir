@@ -29,7 +29,7 @@ func.func @half_aligned(%x: !p, %n: index) -> vector<8xf32> {
 // CHECK-LABEL: @transposed
 // CHECK: llvm.load {{.*}} -> vector<4xf32>
 // CHECK: llvm.load {{.*}} -> vector<4xf32>
-// CHECK: vector.shuffle {{.*}} [4, 0, 6, 1, 8, 2, 10, 3] : vector<4xf32>, vector<8xf32>
+// CHECK: vector.shuffle {{.*}} [8, 0, 10, 1, 12, 2, 14, 3] : vector<8xf32>, vector<8xf32>
 // CHECK-NOT: llvm.load
 func.func @transposed(%x: !p, %n: index) -> vector<8xf32> {
   %v = flight.view %x[%n] : !p -> !flight.view<f32, global, "(2,4):(16,1)", 16>

@@ -85,3 +85,51 @@ func.func @product(%y: !flight.ptr<f32, global, 16>, %n: index) attributes {flig
   flight.tile_store %r, %to : !c, !flight.view<f32, global, "(28,32):(32,1)", 4>
   return
 }
+
+// -----
+
+!c = !flight.tile<f32, "(28,32)", "(1,(28,32)):(0,(1,28))">
+!from_a = !flight.view<bf16, global, "(28,32):(32,1)", 16>
+!from_b = !flight.view<bf16, global, "(32,32):(32,1)", 16>
+!a = !flight.view<bf16, shared, "(28,32):(32,1)", 16>
+!b = !flight.view<bf16, shared, "(32,32):(32,1)", 16>
+
+// Memory between copies and products holds packed words, and nothing is packed again; the branch that may not multiply lends its
+// array to the one that does, so no sums are copied.
+// DOT-LABEL: func.func @copied
+// DOT-NOT: flight.shared {{.*}}<bf16, shared
+// DOT: scf.for
+// DOT: flight.load %{{.*}} : <bf16, global
+// DOT: scf.if
+// DOT-NOT: vector.shuffle
+// DOT-COUNT-28: llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"
+// DOT-NOT: else
+// DOT: return
+func.func @copied(%x: !flight.ptr<bf16, global, 16>, %y: !flight.ptr<f32, global, 16>, %n: index, %last: index)
+    attributes {flight.block = array<i64: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %ma = flight.shared 896 : !flight.ptr<bf16, shared, 16>
+  %mb = flight.shared 1024 : !flight.ptr<bf16, shared, 16>
+  %from_a = flight.view %x[%c0] : !flight.ptr<bf16, global, 16> -> !from_a
+  %from_b = flight.view %x[%c0] : !flight.ptr<bf16, global, 16> -> !from_b
+  %a = flight.view %ma[%c0] : !flight.ptr<bf16, shared, 16> -> !a
+  %b = flight.view %mb[%c0] : !flight.ptr<bf16, shared, 16> -> !b
+  %z = flight.splat %zero : f32 -> !c
+  %r = scf.for %k = %c0 to %n step %c1 iter_args(%c = %z) -> (!c) {
+    flight.tile_copy %from_a to %a spread "(1,(28,32)):(0,(1,28))" : !from_a to !a
+    flight.tile_copy %from_b to %b spread "(1,(32,32)):(0,(1,32))" : !from_b to !b
+    %more = arith.cmpi slt, %k, %last : index
+    %d = scf.if %more -> (!c) {
+      %e = flight.tile_mma "dot_bf16" waves "(1,1):(0,0)" %a, %b, %c : !a, !b, !c
+      scf.yield %e : !c
+    } else {
+      scf.yield %c : !c
+    }
+    scf.yield %d : !c
+  }
+  %to = flight.view %y[%c0] : !flight.ptr<f32, global, 16> -> !flight.view<f32, global, "(28,32):(32,1)", 4>
+  flight.tile_store %r, %to : !c, !flight.view<f32, global, "(28,32):(32,1)", 4>
+  return
+}

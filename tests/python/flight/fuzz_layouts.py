@@ -168,6 +168,11 @@ def compact(rng, tile):
     return tuple(map(simple, split)), tuple(map(simple, strides))
 
 
+def extent(layout):
+    """Elements from the first to the last."""
+    return flight.Layout(*layout).cosize
+
+
 def spread(rng, tile, threads):
     """(thread, value) -> element of the tile: its leaves in any order, dealt out to threads first."""
     leaves, step = [], 1
@@ -205,8 +210,11 @@ def make(seed: int) -> Copy:
         array = array[0], -(-array[1] // 8) * 8
     swizzle = rng.choice([None, None, (1, 0, 3), (2, 1, 3), (3, 0, 4), (2, 2, 2), (3, 3, 3), (1, 4, 2)])
     window = rng.random() < 0.2
+    dtype, shared = rng.choice(DTYPES), compact(rng, tile)
+    while extent(shared) > 7680:  # of 8 bytes, and what a swizzle rounds up to: the 64 KiB of gfx942
+        shared = compact(rng, tile)
     return Copy(
-        seed, tile, array, rng.choice(DTYPES), kernel, threads, compact(rng, tile), swizzle,
+        seed, tile, array, dtype, kernel, threads, shared, swizzle,
         rng.choice(["threads", "tile", "copy", "async"]), rng.choice(["threads", "threads", "tile", "composed"]), write, read,
         rng.choice([1, 2, 4]), window, rng.randint(0, 5) if window else 0,
     )  # fmt: skip

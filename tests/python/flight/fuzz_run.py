@@ -187,6 +187,11 @@ def compile_kernels(place: Place, kernels: Sequence[Traced]) -> bytes | CompileE
         return error
 
 
+def too_large(error: CompileError) -> bool:
+    """On x86 the values that 256 threads keep from barrier to barrier must fit into a thread's stack: a rule, not a fault."""
+    return error.kind == "diagnostic" and "bytes from barrier to barrier" in error.message
+
+
 def run_cases(cases: Sequence[Any], places: Sequence[Place] = PLACES) -> list[Failure]:
     """All failures. Requests are on their way while earlier ones run: the compiler takes several at once."""
     failures: list[Failure] = []
@@ -220,15 +225,19 @@ def _finished(place: Place, kernels: list[Traced], compiling: concurrent.futures
     if isinstance(code, bytes):
         return run_code(place, kernels, code)
     if len(kernels) == 1:
-        return [Failure(kernels[0].case, str(place), f"{code.kind}: {code}")]
-    failures = []
+        return [] if too_large(code) else [Failure(kernels[0].case, str(place), f"{code.kind}: {code}")]
+    failures, refused = [], 0
     for kernel in kernels:  # one of them is refused: which?
         single = compile_kernels(place, [kernel])
         if isinstance(single, bytes):
             failures += run_code(place, [kernel], single)
+        elif too_large(single):
+            refused += 1
         else:
             failures.append(Failure(kernel.case, str(place), f"{single.kind}: {single}"))
-    return failures or [Failure(kernels[0].case, str(place), f"only together with others: {code}")]
+    if failures or refused:
+        return failures
+    return [Failure(kernels[0].case, str(place), f"only together with others: {code}")]
 
 
 def shrunk(failure: Failure, most: int = 200) -> tuple[Any, str]:

@@ -222,7 +222,6 @@ def make_step(rng, shape, threads):
             return kind, to, number, rng.randint(0, 4), name, rng.randrange(99)
         return kind, to, number, name, rng.randrange(99)
     if kind == "reduce":
-        to = "i8" if to == "u8" else to  # LLVM: test_fuzz.test_one_byte_a_thread
         return kind, to, number, rng.choice(["sum", "max", "min", "prod"]), rng.randint(0, 1)
     if kind == "respread":
         return kind, to, number, rng.choice(["rows", "columns", "blocks", "copies"])

@@ -63,7 +63,9 @@ def test_eager_and_under_jit(target, n):
 @pytest.mark.parametrize("target", TARGETS)
 def test_several_kernels_with_arrays_between_them(target):
     x, y = normal(300), normal(300, 1)
-    got = jax.jit(lambda x, y: flight.call(kernels.sum_of_squares, x, y, out_shape=S((300,), np.float32), target=target))(x, y)
+    got = jax.jit(lambda x, y: flight.call(kernels.sum_of_squares, x, y, out_shape=S((300,), np.float32), target=target))(
+        x, y
+    )
     np.testing.assert_allclose(got, x * x + y * y, rtol=1e-6)
 
 

@@ -110,6 +110,10 @@ def bad_alias(x, y):
     x[0] = y[0]  # HERE
 
 
+def spread_of_another_shape(x, y):
+    x.local_tile(64, 0).load_tile(spread=flight.full_tile((4, 64), 0.0, flight.f32))  # HERE
+
+
 def too_much_shared_memory(x, y):
     flight.shared((256, 1024), flight.f32)  # HERE
 
@@ -126,6 +130,7 @@ PROGRAMS = [
     (unset_fragment, "elements 1, 2, 3 nothing was stored"),
     (unset_element, "element 1"),
     (bad_alias, "x is an operand"),
+    (spread_of_another_shape, "a tile of [64]", "[4, 64]"),
     (too_much_shared_memory, "1048576", "262144", "x86-64"),
 ]
 

@@ -51,7 +51,7 @@ def test_softmax(place, shape, rows):
 
 
 @pytest.mark.parametrize("place", TILES)
-@pytest.mark.parametrize("shape", [(4, 128), (75, 256), (3, 512)])
+@pytest.mark.parametrize("shape", [(4, 128), (75, 256), (3, 512), (5, 1536), (2, 4096)])
 def test_rms_norm(place, shape):
     page = pages.kernels("rms-norm")
     x, w, dy = normal(shape), normal(shape[1], seed=1), normal(shape, seed=2)
